@@ -635,6 +635,11 @@ fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
             format!("cannot read the body: {error}"),
         ),
     })?;
+    // Members of an array would be taken by their places.
+    if body.trim_ascii_start().starts_with(b"[") {
+        let detail = "cannot use the body: it is an array, and an object is needed";
+        return Err(Problem::new(Kind::InvalidRequest, detail));
+    }
     let mut reader = serde_json::Deserializer::from_slice(&body);
     let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let field = error.path().to_string();

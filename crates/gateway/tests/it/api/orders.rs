@@ -1,6 +1,6 @@
 //! Events, rooms and ends by HTTP, on one node.
 
-use super::{KEY, accepted, call_with, config, gateway, get, members, post};
+use super::{KEY, accepted, call_with, config, gateway, get, ids, members, post};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
@@ -131,6 +131,46 @@ fn sockets_join_leave_and_are_put_out() {
     assert!(eventually(PATIENCE, || count("room") == json!(1)));
     assert!(gateway.logged("disconnect ordered", PATIENCE));
     assert_eq!(clients[0].ask("join", &[json!("d")]), [json!(["d"])]);
+}
+
+/// A client that left the room of its own id could not be put out: orders to its id reached nobody.
+#[test]
+fn a_client_that_left_its_own_room_was_out_of_reach_of_operators() {
+    let gateway = gateway();
+    let mut clients = members(&gateway, "room", 2);
+    let ids = ids(&clients);
+    for client in &mut clients {
+        let id = json!(client.id);
+        let refused = json!({"error": "Invalid room name"});
+        assert_eq!(client.ask("leave", &[id]), [refused]);
+    }
+    let list = get(
+        &gateway,
+        &format!("/v1/sockets?socket={}&socket={}", ids[0], ids[1]),
+    );
+    assert_eq!(list["sockets"].as_array().map(Vec::len), Some(2));
+    let order = json!({"sockets": ids, "close": true});
+    assert_eq!(post(&gateway, "/v1/disconnect", &order), accepted());
+    for client in &mut clients {
+        client.until_closed();
+    }
+}
+
+/// An array in place of the object was taken member by member, in an order that nobody knows: this one put everybody out.
+#[test]
+fn the_members_of_an_array_were_taken_for_those_of_a_call() {
+    let gateway = gateway();
+    let mut client = members(&gateway, "room", 1).remove(0);
+    let order = json!([false, "/", [], [], [], [], false, true]);
+    let (status, body) = post(&gateway, "/v1/disconnect", &order);
+    assert_eq!(status, 400, "{body}");
+    assert!(
+        body["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains("an object is needed")),
+        "{body}"
+    );
+    assert_eq!(client.ask("join", &[json!("room")]), [json!(["room"])]);
 }
 
 /// A caller whose computed list of receivers was empty meant nobody, and reached everybody.
