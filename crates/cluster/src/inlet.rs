@@ -72,6 +72,19 @@ struct Held {
     bytes: usize,
 }
 
+impl Held {
+    /// Letters of a message of so many bytes: it is kept whole until the last of them has left.
+    fn new(last: u64, other_before: u64, letters: Vec<Part>, message_bytes: usize) -> Self {
+        let bytes = message_bytes + letters.len() * size_of::<Part>();
+        Self {
+            last,
+            other_before,
+            letters,
+            bytes,
+        }
+    }
+}
+
 /// One of the two sequences.
 #[derive(Debug, Default)]
 struct Track {
@@ -249,12 +262,7 @@ impl Inlet {
         }
         let places = letters.places(message.len());
         let parts: Vec<Part> = places.map(|place| Part::new(message, place)).collect();
-        let held = Held {
-            last: letters.last(),
-            other_before,
-            bytes: parts.iter().map(|letter| letter.len() + 16).sum(),
-            letters: parts,
-        };
+        let held = Held::new(letters.last(), other_before, parts, message.len());
         let in_turn = letters.first <= track.got + 1;
         if !in_turn && self.held_bytes + held.bytes > self.limits.held_bytes {
             self.received.overflows += 1;

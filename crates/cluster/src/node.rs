@@ -420,7 +420,7 @@ impl Node {
         };
         match *kind {
             PAYLOAD => {
-                let letter = letter.behind_first();
+                let letter = letter.without_first();
                 self.events.push_back(Event::Letter { from, letter });
             }
             ORDER => {

@@ -17,17 +17,22 @@ impl Part {
         Self { message, at }
     }
 
-    /// What stands behind its first byte.
-    pub(crate) fn behind_first(mut self) -> Self {
+    /// These letters, as if one message had brought them.
+    pub(crate) fn all_of(letters: &[Vec<u8>]) -> Vec<Self> {
+        let message = Arc::new(letters.concat());
+        let mut end = 0;
+        let parts = letters.iter().map(|letter| {
+            let start = end;
+            end += letter.len();
+            Self::new(&message, start..end)
+        });
+        parts.collect()
+    }
+
+    /// The rest of it, without its first byte.
+    pub(crate) fn without_first(mut self) -> Self {
         self.at.start = self.at.end.min(self.at.start + 1);
         self
-    }
-}
-
-impl From<Vec<u8>> for Part {
-    fn from(bytes: Vec<u8>) -> Self {
-        let at = 0..bytes.len();
-        Self::new(&Arc::new(bytes), at)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What commands say on standard output. Their reader may stop before the end (`sockeye sockets | head`).
+//! The standard output of commands. Its reader may stop before the end (`sockeye sockets | head`).
 
 use anyhow::{Context, Result};
 use std::fmt::Display;

@@ -39,7 +39,7 @@ pub(crate) fn leave(socket: &mut Member<'_>, event: Event<'_>) {
     let Some(room) = json::first(event.args).and_then(json::unquote) else {
         return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
     };
-    // Who means this client alone, to put it out for one, names it by the room of its own id.
+    // Operators name a client by the room of its own id, for example to put it out.
     let is_own = socket.id().is_some_and(|id| id.to_string() == *room);
     if is_own || !socket.cx().is_room_name(&room) || room.contains('\0') {
         return socket.refuse(event.ack, "Invalid room name", "INVALID_ROOM");

@@ -67,18 +67,11 @@ impl Inlet {
                 return Err("frames that wait and are not in order");
             }
             next = last + 1;
-            let letters: Vec<Part> = held.letters.iter().cloned().map(Part::from).collect();
-            let size = letters.iter().map(|letter| letter.len() + 16).sum();
-            bytes += size;
-            own.held.insert(
-                held.first,
-                Held {
-                    last,
-                    other_before: held.other_before,
-                    letters,
-                    bytes: size,
-                },
-            );
+            let letters = Part::all_of(&held.letters);
+            let size = letters.iter().map(|letter| letter.len()).sum();
+            let waits = Held::new(last, held.other_before, letters, size);
+            bytes += waits.bytes;
+            own.held.insert(held.first, waits);
         }
         self.held_bytes += bytes;
         let (track, _) = self.tracks(stream);

@@ -163,3 +163,35 @@ fn what_was_repaired_came_all_at_once() {
     assert!(now_us < 16_000_000, "{now_us}");
     assert_eq!(inlet.received().lost, 0);
 }
+
+/// Letters of a byte that waited were charged less than they took: each is a place in a message, and the message stays until all have left.
+#[test]
+fn what_waits_is_charged_with_its_message() {
+    let mut outlet = Outlet::new(peer(0), Default::default());
+    outlet.add(peer(1), 0);
+    let mut frames = Vec::new();
+    outlet.send(&[NodeId(1)], b"first", 0);
+    outlet.take(&mut frames, 1_000);
+    (0..100).for_each(|_| outlet.send(&[NodeId(1)], b"x", 2_000));
+    outlet.take(&mut frames, 4_000);
+    let (mut inlet, mut out) = (Inlet::new(peer(0), Limits::default()), Vec::new());
+    let known = outlet.known().next().expect("a lane");
+    inlet.heartbeat(0, Some(known), &mut out);
+    let late = &frames[1..];
+    late.iter()
+        .for_each(|publish| arrive(&mut inlet, publish, &mut out));
+    let messages: usize = late.iter().map(|publish| publish.frame.len()).sum();
+    assert_eq!(inlet.held_bytes, messages + 100 * size_of::<Part>());
+    // The next process keeps them in one piece, without the frame around them.
+    let [inbox, flood] = inlet.tracks_record().map(Some);
+    let record = handoff::cluster::Peer {
+        lane: inlet.lane,
+        inbox,
+        flood,
+        ..Default::default()
+    };
+    let mut heir = Inlet::restored(peer(0), Limits::default(), &record).expect("a record");
+    assert_eq!(heir.held_bytes, 100 + 100 * size_of::<Part>());
+    arrive(&mut heir, &frames[0], &mut out);
+    assert_eq!((out.len(), heir.held_bytes), (101, 0));
+}

@@ -77,7 +77,7 @@ impl Verdict {
     fn names(&mut self, what: &str) {
         self.wrong += 1;
         if self.wrong <= NAMED_MAX {
-            // What is wrong is counted, whoever reads.
+            // The verdict does not depend on a reader.
             let _ = print::line(what);
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Speaker<'a> {
     pub(crate) people: &'a mut People,
 }
 
-/// What carries words to a session, and how they are told: its slot and those of its sockets know it.
+/// How words reach a session: its connection, and the form of its words. Its slot and those of its sockets have the same.
 pub(crate) type Way = (SessionId, Option<ConnId>, Variant);
 
 /// A word in the client's dialect.
