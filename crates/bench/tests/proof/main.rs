@@ -199,13 +199,13 @@ fn several_worker_processes_account_like_one() {
 
 #[test]
 fn percentiles_agree_with_the_servers_record_within_one_percent() {
-    // Every delivery is one to three seconds late, each by its own: what a busy machine adds on
-    // the way is small against it.
+    // Every delivery is three to nine seconds late, each by its own: what a busy machine adds on the way is small against it, also to the
+    // slowest of a thousand.
     let plan = Plan {
         seed: 6,
         delay: 1.0,
-        delay_min: Duration::from_secs(1),
-        delay_max: Duration::from_secs(3),
+        delay_min: Duration::from_secs(3),
+        delay_max: Duration::from_secs(9),
         ..Plan::HONEST
     };
     let text = scenario("socket.io", 40, 100, false);
