@@ -4,8 +4,13 @@ use crate::steps::Step;
 use crate::tally::Tally;
 use anyhow::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+/// Rows of steps at once. Each starts gateways, servers and clients, and those of seven rows waited for two processors for so long that
+/// their tests failed.
+const ROWS_MAX: usize = 4;
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How one step went.
 #[derive(Debug)]
@@ -51,19 +56,22 @@ impl Report {
         self.finish(outcome, &output)
     }
 
-    /// Runs rows of steps beside each other, those of a row one after another. Cargo locks the folder of its builds: a row begins when
-    /// the programs run that the row before it builds first.
+    /// Runs rows of steps beside each other, those of a row one after another, and the next row when one has ended where they are many.
+    /// Cargo locks the folder of its builds: a row begins when the programs run that the row before it builds first.
     pub fn together(&mut self, rows: &[Vec<Step>]) {
         let begun: Vec<AtomicBool> = rows.iter().map(|_| AtomicBool::new(false)).collect();
         let outcomes: Vec<_> = thread::scope(|scope| {
-            let mut running = Vec::new();
+            let mut running: Vec<ScopedJoinHandle<'_, Vec<_>>> = Vec::new();
             for (row, begun) in rows.iter().zip(&begun) {
+                while running.iter().filter(|row| !row.is_finished()).count() >= ROWS_MAX {
+                    thread::sleep(LOOK);
+                }
                 running.push(scope.spawn(move || {
                     let outcomes = row.iter().map(|step| step.outcome_in_two_tries(begun));
                     outcomes.collect::<Vec<_>>()
                 }));
                 while !begun.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_millis(20));
+                    thread::sleep(LOOK);
                 }
             }
             let rows = running.into_iter().map(|row| row.join());

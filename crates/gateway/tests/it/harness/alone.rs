@@ -1,8 +1,10 @@
 //! Tests whose subject is time run with no other gateway beside them: a bound on time says nothing where eight gateways share two cores.
 
+use super::crowd::Crowd;
 use super::stuck;
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Held by a test that measures time; nothing else runs while it is.
 #[derive(Debug)]
@@ -18,6 +20,10 @@ pub struct Beside {
 
 /// Tests with processes at once. Threads of tests are more: those that wait to be alone take no place of others.
 const TESTS_MAX: usize = 12;
+/// As many go on where the machine has more to do than it can: a test that waits for its processor longer than for its servers fails.
+const TESTS_IN_A_CROWD_MAX: usize = 4;
+/// How often a test that is to begin looks whether the crowd has gone.
+const LOOK: Duration = Duration::from_millis(250);
 
 struct Gate {
     running: usize,
@@ -25,6 +31,13 @@ struct Gate {
     alone: bool,
     /// Tests that wait to be alone.
     waiting: usize,
+    crowd: Crowd,
+}
+
+impl Gate {
+    fn is_full(&mut self) -> bool {
+        self.tests >= TESTS_MAX || (self.tests >= TESTS_IN_A_CROWD_MAX && self.crowd.is_large())
+    }
 }
 
 static GATE: Mutex<Gate> = Mutex::new(Gate {
@@ -32,6 +45,7 @@ static GATE: Mutex<Gate> = Mutex::new(Gate {
     tests: 0,
     alone: false,
     waiting: 0,
+    crowd: Crowd::NOBODY,
 });
 static CHANGED: Condvar = Condvar::new();
 
@@ -93,12 +107,13 @@ impl Beside {
         let is_new = is_test && place.is_none();
         PLACE.set(place);
         let shut = |gate: &mut Gate| {
-            let is_full = is_new && gate.tests >= TESTS_MAX;
+            let is_full = is_new && gate.is_full();
             gate.alone || is_full || (gate.running == 0 && gate.waiting > 0)
         };
-        if is_test {
-            let waited = CHANGED.wait_while(gate, shut);
-            gate = waited.unwrap_or_else(PoisonError::into_inner);
+        while is_test && shut(&mut gate) {
+            // A crowd that goes tells nobody.
+            let waited = CHANGED.wait_timeout(gate, LOOK);
+            gate = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         gate.running += 1;
         stuck::begins();

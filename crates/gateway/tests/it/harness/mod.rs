@@ -4,6 +4,7 @@
 //! did is read from its answers, its log, its metrics and its memory.
 
 mod alone;
+mod crowd;
 mod flood;
 pub mod gateway;
 mod generator;
