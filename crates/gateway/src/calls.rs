@@ -3,6 +3,7 @@
 use crate::config::Request;
 use crate::door::{Door, Key, escaped, plain};
 use crate::inside_calls::bytes;
+use crate::print;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -179,10 +180,9 @@ pub fn emit(args: &EmitArgs, request: &Request) -> Result<()> {
     }
     let answer = door.call("POST", "/v1/emit", Some(&body.into()))?;
     match args.json {
-        true => println!("{answer:#}"),
-        false => print!("{}", emitted(&answer)),
+        true => print::line(format_args!("{answer:#}")),
+        false => print::print(emitted(&answer)),
     }
-    Ok(())
 }
 
 fn emitted(answer: &Value) -> String {
@@ -291,10 +291,9 @@ impl List {
         let path = format!("{path}&limit={}{}", self.limit, after.unwrap_or_default());
         let list = door.call("GET", &path, None)?;
         if self.json {
-            println!("{list:#}");
-            return Ok(());
+            return print::line(format_args!("{list:#}"));
         }
-        print!("{}", table(&list));
+        print::print(table(&list))?;
         if let Some(next) = list["next"].as_str() {
             eprintln!("there are more: --after {next:?}");
         }
@@ -312,8 +311,7 @@ pub fn disconnect(args: &DisconnectArgs, request: &Request) -> Result<()> {
     let mut body = args.of.body();
     body.insert("close".to_owned(), json!(args.close));
     let answer = door.call("POST", "/v1/disconnect", Some(&body.into()))?;
-    print!("{}", accepted(&answer));
-    Ok(())
+    print::print(accepted(&answer))
 }
 
 #[cfg(test)]

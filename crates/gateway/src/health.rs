@@ -2,6 +2,7 @@
 //! no other program.
 
 use crate::config::{self, Request};
+use crate::print;
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -28,8 +29,7 @@ pub fn run(request: &Request, ready: bool) -> Result<()> {
     if status != "200" {
         bail!("http://{addr}{path} answers {status}: it is starting or stopping");
     }
-    println!("{word}");
-    Ok(())
+    print::line(word)
 }
 
 /// A listener on every address of the machine is reached by loopback.

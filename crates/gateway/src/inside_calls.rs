@@ -3,11 +3,12 @@
 use crate::config::Request;
 use crate::door::{Door, Key, escaped, plain};
 use crate::plans::age;
+use crate::print;
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -81,9 +82,9 @@ pub fn sessions(args: &SessionsArgs, request: &Request) -> Result<()> {
     }
     let found = door.call("GET", &path, None)?;
     match (args.json, args.ended) {
-        (true, _) => println!("{found:#}"),
-        (false, true) => print!("{}", ends(&found)),
-        (false, false) => print!("{}", lines(&found)),
+        (true, _) => print::line(format_args!("{found:#}"))?,
+        (false, true) => print::print(ends(&found))?,
+        (false, false) => print::print(lines(&found))?,
     }
     if found["complete"] == Value::Bool(false) {
         eprintln!("the list is not complete: {}", missing(&found));
@@ -198,21 +199,18 @@ pub fn bytes(bytes: u64) -> String {
 
 pub fn top(args: &TopArgs, request: &Request) -> Result<()> {
     let door = Door::of(request, &args.key)?;
-    let mut out = std::io::stdout();
-    let redraws = out.is_terminal() && !args.once && !args.json;
+    let redraws = std::io::stdout().is_terminal() && !args.once && !args.json;
     loop {
         let overview = door.call("GET", "/v1/node/overview?limit=60", None)?;
         let kitchens = backends_of(&door);
         if args.json {
-            writeln!(out, "{}", latest(&overview, &kitchens))?;
+            print::line(latest(&overview, &kitchens))?;
         } else {
-            if redraws {
-                // Home, and clear what is below (ECMA-48 CUP and ED).
-                write!(out, "\x1b[H\x1b[J")?;
-            }
-            write!(out, "{}{}", screen(&overview), backends(&kitchens))?;
+            // Home, and clear what is below (ECMA-48 CUP and ED).
+            let begin = if redraws { "\x1b[H\x1b[J" } else { "" };
+            let (screen, backends) = (screen(&overview), backends(&kitchens));
+            print::print(format_args!("{begin}{screen}{backends}"))?;
         }
-        out.flush()?;
         if args.once {
             return Ok(());
         }
@@ -408,17 +406,22 @@ pub fn live(request: &Request, json: bool) -> ExitCode {
         }
     };
     let health = &answer["health"];
-    match json {
-        true => println!("{answer:#}"),
-        false => {
-            println!("{}: {}", text(&answer, "status"), text(health, "sentence"));
-            for found in health["conditions"].as_array().into_iter().flatten() {
-                let (severity, sentence) = (text(found, "severity"), text(found, "sentence"));
-                let (name, docs) = (text(found, "name"), text(found, "docs"));
-                println!("{severity}: {sentence} {name}, docs/{docs}");
-            }
-        }
+    let mut said = match json {
+        true => format!("{answer:#}\n"),
+        false => format!(
+            "{}: {}\n",
+            text(&answer, "status"),
+            text(health, "sentence")
+        ),
+    };
+    let conditions = health["conditions"].as_array().into_iter().flatten();
+    for found in conditions.filter(|_| !json) {
+        let (severity, sentence) = (text(found, "severity"), text(found, "sentence"));
+        let (name, docs) = (text(found, "name"), text(found, "docs"));
+        let _ = writeln!(said, "{severity}: {sentence} {name}, docs/{docs}");
     }
+    // The verdict does not depend on a reader.
+    let _ = print::print(said);
     let is_well = health["ok"] == Value::Bool(true) && text(&answer, "status") == "ready";
     ExitCode::from(u8::from(!is_well))
 }

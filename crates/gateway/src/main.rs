@@ -35,6 +35,7 @@ mod operators;
 mod outside;
 mod plan;
 mod plans;
+mod print;
 mod program;
 mod programs;
 mod queue;
@@ -148,6 +149,9 @@ fn done(result: std::io::Result<()>) -> ExitCode {
 /// Of a command that is done when it returns.
 fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
+        if error.is::<print::ReaderGone>() {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("{error:#}");
         ExitCode::from(1)
     })

@@ -3,6 +3,7 @@
 use crate::config::Request;
 use crate::door::{Door, Key, plain};
 use crate::plans::{self, age};
+use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -79,10 +80,9 @@ pub fn run(args: &NodesArgs, request: &Request) -> Result<()> {
 
 fn show(args: &NodesArgs, json: &Value, table: fn(&Value) -> String) -> Result<()> {
     match args.json {
-        true => println!("{json:#}"),
-        false => print!("{}", table(json)),
+        true => print::line(format_args!("{json:#}")),
+        false => print::print(table(json)),
     }
-    Ok(())
 }
 
 fn drain(args: &NodesArgs, request: &Request) -> Result<()> {
@@ -107,8 +107,7 @@ fn drain(args: &NodesArgs, request: &Request) -> Result<()> {
         .context("cannot drain without the number of a node: `sockeye nodes` lists them")?;
     let door = Door::of(request, args.key.needed("drain a node")?)?;
     door.call("POST", &format!("/v1/nodes/{number}/drain"), None)?;
-    println!("accepted: `sockeye nodes` shows the state");
-    Ok(())
+    print::line("accepted: `sockeye nodes` shows the state")
 }
 
 fn rebalance(args: &NodesArgs, request: &Request) -> Result<()> {
@@ -120,8 +119,7 @@ fn rebalance(args: &NodesArgs, request: &Request) -> Result<()> {
     let door = Door::of(request, args.key.needed("rebalance the nodes")?)?;
     if args.stop {
         door.call("DELETE", "/v1/nodes/rebalance", None)?;
-        println!("accepted: sessions that have not gone yet stay");
-        return Ok(());
+        return print::line("accepted: sessions that have not gone yet stay");
     }
     let Goal::Even = args.to;
     let mut path = format!("/v1/nodes/rebalance?dry_run={}", args.dry_run);

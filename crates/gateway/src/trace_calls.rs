@@ -2,11 +2,12 @@
 
 use crate::config::Request;
 use crate::door::{Door, Key, escaped, plain};
+use crate::print;
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 
 /// Follow a user, a session, a room or events of one name, on all nodes: each event with the decision about it, until Ctrl+C. Arguments of
 /// events are told by type and size only.
@@ -87,7 +88,6 @@ impl TraceArgs {
 
 pub fn run(args: &TraceArgs, request: &Request) -> Result<()> {
     let door = Door::of(request, args.key.needed("follow what passes")?)?;
-    let mut out = std::io::stdout();
     let mut lines = door.stream(&args.path())?;
     let mut text = String::new();
     loop {
@@ -99,11 +99,11 @@ pub fn run(args: &TraceArgs, request: &Request) -> Result<()> {
             );
         }
         if args.json {
-            out.write_all(text.as_bytes())?;
+            print::print(&text)?;
         }
         let line: Value = serde_json::from_str(&text).context("cannot read a line of the trace")?;
         match line["kind"].as_str() {
-            Some("line") if !args.json => writeln!(out, "{}", words(&line))?,
+            Some("line") if !args.json => print::line(words(&line))?,
             Some("line" | "alive") => {}
             Some("end") => {
                 eprintln!("the trace has ended: {}", text_of(&line, "why"));
@@ -111,7 +111,6 @@ pub fn run(args: &TraceArgs, request: &Request) -> Result<()> {
             }
             _ => eprintln!("{}", aside(&line)),
         }
-        out.flush()?;
     }
 }
 

@@ -11,11 +11,11 @@ pub use verify::VerifyArgs;
 
 use crate::config::Request;
 use crate::door::{Door, Key, escaped};
+use crate::print;
 use anyhow::Result;
 use clap::Args;
 use progress::Progress;
 use serde_json::Value;
-use std::io::Write as _;
 use std::time::Duration;
 
 /// A deletion looks at everything that a user said.
@@ -120,21 +120,13 @@ fn show(args: &ShowArgs, request: &Request) -> Result<()> {
         .room
         .door(request)?
         .call("GET", &args.room.path(&more), None)?;
-    let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{page:#}")?;
-        return Ok(());
+        return print::line(format_args!("{page:#}"));
     }
     for event in events(&page) {
         let text = |name: &str| event[name].as_str().unwrap_or("-").to_owned();
-        writeln!(
-            out,
-            "{}  {:<12}  {}  {}",
-            text("at"),
-            text("user"),
-            text("event"),
-            event["args"]
-        )?;
+        let (at, user, name) = (text("at"), text("user"), text("event"));
+        print::line(format_args!("{at}  {user:<12}  {name}  {}", event["args"]))?;
     }
     if let Some(next) = page["next"].as_str() {
         eprintln!("there are more: --before {next}");
@@ -145,19 +137,16 @@ fn show(args: &ShowArgs, request: &Request) -> Result<()> {
 fn export(args: &ExportArgs, request: &Request) -> Result<()> {
     let door = args.room.door(request)?;
     let (mut after, mut count, mut progress) = (args.after.clone(), 0, Progress::new());
-    let mut out = std::io::stdout().lock();
     loop {
         let more = format!("limit={PAGE}&after={}", escaped(&after));
         let page = door.call("GET", &args.room.path(&more), None)?;
-        for event in events(&page) {
-            writeln!(out, "{event}")?;
-            count += 1;
-        }
+        let lines: Vec<_> = events(&page).map(|event| format!("{event}\n")).collect();
+        count += lines.len();
+        print::print(lines.concat())?;
         progress.at(|| format!("{count} events"));
         match page["next"].as_str() {
             Some(next) => next.clone_into(&mut after),
             None => {
-                out.flush()?;
                 progress.end(&format!("{count} events"));
                 return Ok(());
             }
@@ -174,7 +163,7 @@ fn forget(args: &ForgetArgs, request: &Request) -> Result<()> {
         }
     }
     let answer = door.patient(FORGET_TIME).call("DELETE", &path, None)?;
-    println!("{} deleted", answer["deleted"]);
+    print::line(format_args!("{} deleted", answer["deleted"]))?;
     if answer["everywhere"] == Value::Bool(false) {
         eprintln!(
             "other nodes cannot be reached now: their rooms may still show their last events to those who join"

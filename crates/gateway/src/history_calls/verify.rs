@@ -6,6 +6,7 @@ use super::progress::Progress;
 use super::stored::{Stored, named};
 use crate::config::Request;
 use crate::door::{Door, Key};
+use crate::print;
 use anyhow::{Result, bail};
 use clap::Args;
 use std::path::PathBuf;
@@ -76,7 +77,8 @@ impl Verdict {
     fn names(&mut self, what: &str) {
         self.wrong += 1;
         if self.wrong <= NAMED_MAX {
-            println!("{what}");
+            // What is wrong is counted, whoever reads.
+            let _ = print::line(what);
         }
     }
 

@@ -14,6 +14,7 @@ mod sheet;
 mod sizing;
 mod workload;
 
+use crate::print;
 use advise::Needs;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -24,7 +25,6 @@ use range::AtLeast0;
 use serde::Serialize;
 use sheet::{Figure, Sheet, figure, number};
 use sizing::{Demand, Nodes};
-use std::io::Write;
 use std::path::PathBuf;
 use workload::{Load, Workload};
 
@@ -113,9 +113,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
         Some(Other::Prices) => prices::BUILT_IN.to_owned(),
         None => answer(&args.question)?,
     };
-    // A reader who stops at the beginning is no failure.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
+    print::print(text)
 }
 
 fn answer(question: &Question) -> Result<String> {

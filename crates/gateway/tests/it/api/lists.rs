@@ -4,7 +4,8 @@ use super::{call, config, gateway, get, ids, members};
 use crate::harness::Gateway;
 use ::client::full::SocketIo;
 use serde_json::{Value, json};
-use std::process::Command;
+use std::fs::File;
+use std::process::{Command, Stdio};
 
 fn names(list: &Value, of: &str, name: &str) -> Vec<String> {
     let items = list[of].as_array().into_iter().flatten();
@@ -67,6 +68,43 @@ fn sockets_and_rooms_come_in_pages() {
         get(&gateway, "/v1/rooms?namespace=/none")["rooms"],
         json!([])
     );
+}
+
+/// `sockeye rooms | head -1` ended by a panic, and a disk that was full did, too.
+#[test]
+fn a_reader_that_stopped_ended_a_command_by_a_panic() {
+    let gateway = Gateway::start(&config(""));
+    let admin = gateway.admin.to_string();
+    let run = |args: &[&str], out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        command.env("SOCKEYE_API_KEY", &super::KEY.0);
+        command.args(["--admin", &admin]).args(args).stdout(out);
+        let run = command.output().expect("run sockeye");
+        let error = String::from_utf8_lossy(&run.stderr).into_owned();
+        (run.status.code(), error)
+    };
+    let full = || File::options().write(true).open("/dev/full");
+    for args in [
+        &["rooms"][..],
+        &["rooms", "--json"],
+        &["sockets", "--all"],
+        &["nodes"],
+        &["sessions"],
+        &["top", "--once"],
+        &["emit", "news", "--all"],
+        &["disconnect", "--room", "nobody"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert_eq!(
+            run(args, writer.into()),
+            (Some(0), String::new()),
+            "{args:?}"
+        );
+        let (code, error) = run(args, full().expect("a full disk").into());
+        assert_eq!(code, Some(1), "{args:?}: {error}");
+        assert!(error.starts_with("cannot write: "), "{args:?}: {error}");
+    }
 }
 
 #[test]
