@@ -17,11 +17,14 @@ fn hello(instance: &str, received: u64) -> proto::Hello {
 }
 
 fn connect(socket: &str) -> Up {
-    Up::Connect(Box::new(proto::Connect {
-        socket: socket.to_owned(),
-        namespace: "/".to_owned(),
-        ..proto::Connect::default()
-    }))
+    Up::Connect {
+        number: 1,
+        connect: Box::new(proto::Connect {
+            socket: socket.to_owned(),
+            namespace: "/".to_owned(),
+            ..proto::Connect::default()
+        }),
+    }
 }
 
 fn speak(backend: &mut Backend, socket: &str, ack: u64) {
