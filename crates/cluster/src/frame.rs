@@ -4,6 +4,8 @@
 //! letter of a lane has position 1, and a frame says the position of its first. A receiver that misses frames thus knows how many
 //! letters are gone, not only how many frames.
 
+use std::ops::Range;
+
 /// Version of the format. Frames of a version above [`NEWEST`] are counted and skipped.
 pub const VERSION: u8 = 1;
 /// Of a heartbeat that says which heartbeats of others arrived. Nodes before it read version 1 alone, and so all else is written in that.
@@ -73,12 +75,17 @@ impl<'a> Letters<'a> {
         0
     }
 
-    /// The letters, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    /// Where the letters stand in a frame of so many bytes, in order: they are the last of its body.
+    pub(crate) fn places(
+        &self,
+        frame_bytes: usize,
+    ) -> impl Iterator<Item = Range<usize>> + use<'a> {
         let mut rest = Reader(self.letters);
         std::iter::from_fn(move || {
-            let len = rest.u32()?;
-            rest.bytes(len as usize)
+            let len = rest.u32()? as usize;
+            let start = frame_bytes - CRC - rest.0.len();
+            rest.bytes(len)?;
+            Some(start..start + len)
         })
     }
 }
@@ -532,8 +539,9 @@ mod tests {
             panic!("{frame:?}")
         };
         assert_eq!((letters.first, letters.last()), (9, 11));
+        let letter = |place: Range<usize>| &bytes[place];
         assert_eq!(
-            letters.iter().collect::<Vec<_>>(),
+            letters.places(bytes.len()).map(letter).collect::<Vec<_>>(),
             [&b"one"[..], b"", b"three"]
         );
         assert_eq!([1, 2, 3].map(|lane| letters.inbox_before(lane)), [4, 80, 0]);

@@ -7,9 +7,11 @@ mod handing;
 mod pace;
 
 use crate::frame::{Known, Letters, Peer, Stream};
+use crate::part::Part;
 use pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::AddAssign;
+use std::sync::Arc;
 
 /// How often a missing letter is asked for.
 const ASK_US: u64 = 100_000;
@@ -42,7 +44,7 @@ impl Default for Limits {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
     /// The next letter of the publisher, and its position in its stream.
-    Letter(Stream, u64, Box<[u8]>),
+    Letter(Stream, u64, Part),
     /// So many letters cannot be had any more.
     Lost(Stream, u64),
     /// The publisher had given this node up: nobody knows how many letters are gone.
@@ -66,7 +68,7 @@ struct Held {
     last: u64,
     /// Position of the other sequence that must be there first.
     other_before: u64,
-    letters: Vec<Box<[u8]>>,
+    letters: Vec<Part>,
     bytes: usize,
 }
 
@@ -223,8 +225,13 @@ impl Inlet {
         self.received
     }
 
-    /// A frame of letters arrived.
-    pub fn letters(&mut self, letters: &Letters<'_>, out: &mut Vec<Output>) {
+    /// A frame of letters arrived by a message.
+    pub fn letters(
+        &mut self,
+        letters: &Letters<'_>,
+        message: &Arc<Vec<u8>>,
+        out: &mut Vec<Output>,
+    ) {
         // Before the publisher named our lane, a frame's place in the order is not known. It is asked for again later.
         let Some(mine) = self.lane else { return };
         let other_before = match letters.to {
@@ -240,11 +247,13 @@ impl Inlet {
             self.received.duplicates += 1;
             return;
         }
+        let places = letters.places(message.len());
+        let parts: Vec<Part> = places.map(|place| Part::new(message, place)).collect();
         let held = Held {
             last: letters.last(),
             other_before,
-            letters: letters.iter().map(Box::from).collect(),
-            bytes: letters.iter().map(|letter| letter.len() + 16).sum(),
+            bytes: parts.iter().map(|letter| letter.len() + 16).sum(),
+            letters: parts,
         };
         let in_turn = letters.first <= track.got + 1;
         if !in_turn && self.held_bytes + held.bytes > self.limits.held_bytes {

@@ -16,7 +16,8 @@
 //! The driver owns the connection to the engine and calls a [`node::Node`] like this:
 //!
 //! 1. `begin(now)` sets the time, in microseconds of any monotonic clock. It comes first.
-//! 2. `arrived(bytes)` for each message of the node's own inbox channel and of the flood channel.
+//! 2. `arrived(bytes)` for each message of the node's own inbox channel and of the flood channel. Its letters are handed on as
+//!    [`part`]s of it.
 //! 3. `send`, `hold` and `release` for what local clients do.
 //! 4. `take(..)` yields the messages to publish now; `ended` says how that ended. One batch may be under way while the next is
 //!    filled.
@@ -37,4 +38,5 @@ mod letter;
 pub mod node;
 pub mod numbers;
 pub mod outlet;
+pub mod part;
 mod pulse;

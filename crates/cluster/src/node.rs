@@ -13,9 +13,11 @@ use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{Channel, Outlet, Publish};
+use crate::part::Part;
 use crate::pulse::Pulse;
 use beats::OLD_US;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Microseconds between heartbeats.
 pub const HEARTBEAT_US: u64 = 250_000;
@@ -248,8 +250,9 @@ impl Node {
     // ---- what arrives -------------------------------------------------------------------------------------------------
 
     /// A message of the own inbox channel or of the flood channel. Malformed ones are counted and change nothing.
-    pub fn arrived(&mut self, message: &[u8]) {
-        let (peer, frame) = match frame::read(message) {
+    pub fn arrived(&mut self, message: Vec<u8>) {
+        let message = Arc::new(message);
+        let (peer, frame) = match frame::read(&message) {
             Ok(read) => read,
             Err(Malformed::Version(_)) => {
                 self.refusals.versions += 1;
@@ -264,7 +267,7 @@ impl Node {
             return self.own(peer, &frame);
         }
         if self.meet(peer) {
-            self.on_frame(peer, &frame);
+            self.on_frame(peer, &frame, &message);
         }
     }
 
@@ -326,13 +329,13 @@ impl Node {
         true
     }
 
-    fn on_frame(&mut self, peer: Peer, frame: &Frame<'_>) {
+    fn on_frame(&mut self, peer: Peer, frame: &Frame<'_>, message: &Arc<Vec<u8>>) {
         let mut out = Vec::new();
         match frame {
             Frame::Letters(letters) => {
                 let mine = letters.to.is_none_or(|(to, _)| to == self.me);
                 if mine && let Some(neighbour) = self.neighbours.get_mut(&peer.node) {
-                    neighbour.inlet.letters(letters, &mut out);
+                    neighbour.inlet.letters(letters, message, &mut out);
                 }
             }
             Frame::Heartbeat {
@@ -389,7 +392,7 @@ impl Node {
         for output in out {
             let letters = match output {
                 Output::Letter(stream, position, letter) => {
-                    self.on_letter(from, stream, position, &letter);
+                    self.on_letter(from, stream, position, letter);
                     continue;
                 }
                 Output::Lost(_, letters) => Some(letters),
@@ -409,7 +412,7 @@ impl Node {
         }
     }
 
-    fn on_letter(&mut self, from: Peer, stream: Stream, position: u64, letter: &[u8]) {
+    fn on_letter(&mut self, from: Peer, stream: Stream, position: u64, letter: Part) {
         let node = from.node;
         let Some((kind, body)) = letter.split_first() else {
             self.refusals.unknown_letters += 1;
@@ -417,7 +420,7 @@ impl Node {
         };
         match *kind {
             PAYLOAD => {
-                let letter = body.into();
+                let letter = letter.behind_first();
                 self.events.push_back(Event::Letter { from, letter });
             }
             ORDER => {

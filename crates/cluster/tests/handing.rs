@@ -49,7 +49,9 @@ fn drive(mut node: Node) {
         node.begin(now_us);
         let mut batch = Vec::new();
         node.take(&mut batch);
-        batch.iter().for_each(|one| node.arrived(&one.frame));
+        batch
+            .iter()
+            .for_each(|one| node.arrived(one.frame.to_vec()));
         if !batch.is_empty() {
             node.ended(batch, |_| true);
         }

@@ -262,7 +262,7 @@ impl<'a> World<'a> {
                 self.note_recent(life, &frame);
                 if self.lives[life].alive {
                     self.lives[life].node.begin(self.now_us);
-                    self.lives[life].node.arrived(&frame);
+                    self.lives[life].node.arrived(frame.to_vec());
                     self.after(life);
                 }
             }

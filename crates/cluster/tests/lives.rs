@@ -88,7 +88,7 @@ fn all_were_given_up_when_only_the_channel_of_all_was_away() {
         let is_own = |frame: &Publish| frame.channel == Channel::Inbox(NodeId(1));
         let own: Vec<bool> = batch.iter().map(is_own).collect();
         for (frame, _) in batch.iter().zip(&own).filter(|(_, own)| **own) {
-            here.arrived(&frame.frame);
+            here.arrived(frame.frame.to_vec());
         }
         if !batch.is_empty() {
             here.ended(batch, |at| own[at]);
@@ -152,7 +152,9 @@ fn a_node_that_stood_still_sent_past_those_who_joined_meanwhile() {
     // It goes on: what was said meanwhile lies before it, and its own heartbeat behind that.
     frozen.begin(now_us);
     assert!(!frozen.may_send(), "it may miss something");
-    missed.iter().for_each(|frame| frozen.arrived(frame));
+    missed
+        .iter()
+        .for_each(|frame| frozen.arrived(frame.clone()));
     run(&mut [&mut here, &mut frozen], &mut now_us, 20_000);
     assert!(frozen.may_send());
     assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
@@ -178,7 +180,9 @@ fn a_node_that_stood_still_while_another_one_started_missed_what_it_said() {
     }
     missed.extend(record(&mut [&mut newcomer], &mut now_us, 300_000));
     frozen.begin(now_us);
-    missed.iter().for_each(|frame| frozen.arrived(frame));
+    missed
+        .iter()
+        .for_each(|frame| frozen.arrived(frame.clone()));
     run(&mut [&mut frozen, &mut newcomer], &mut now_us, 2_000_000);
     newcomer.send(&[7], &[100]);
     run(&mut [&mut frozen, &mut newcomer], &mut now_us, 200_000);
@@ -265,7 +269,7 @@ fn letters_went_past_those_who_joined_while_the_engine_was_away() {
     there.hold(7);
     now_us += 1_000_000;
     here.begin(now_us);
-    late.iter().for_each(|one| here.arrived(&one.frame));
+    late.iter().for_each(|one| here.arrived(one.frame.to_vec()));
     let mut batch = Vec::new();
     here.take(&mut batch);
     here.ended(batch, |_| true);
@@ -337,7 +341,7 @@ fn cut_off(ring_bytes: usize, for_us: u64) -> (Vec<u8>, u64, u64) {
     let (mut came, mut lost, mut unknown) = (Vec::new(), 0, 0);
     for event in cut.events() {
         match event {
-            Event::Letter { letter, .. } => came.extend(letter),
+            Event::Letter { letter, .. } => came.extend(letter.iter()),
             Event::Lost {
                 letters: Some(letters),
                 ..
@@ -391,7 +395,7 @@ fn a_frame_of_an_earlier_life_changes_nothing() {
     first.take(&mut late);
     let mut second = node(2, 300);
     run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
-    late.iter().for_each(|one| here.arrived(&one.frame));
+    late.iter().for_each(|one| here.arrived(one.frame.to_vec()));
     run(&mut [&mut here, &mut second], &mut now_us, 100_000);
     assert_eq!(peers(&here), [300]);
 }
@@ -421,7 +425,7 @@ fn a_node_that_went_came_back_by_a_recording() {
     run(&mut [&mut here, &mut second], &mut now_us, 1_000_000);
     assert_eq!(peers(&here), [150]);
     let repeat = |here: &mut Node, epochs: &[u64]| {
-        said.iter().for_each(|frame| here.arrived(frame));
+        said.iter().for_each(|frame| here.arrived(frame.clone()));
         assert_eq!((peers(here), letters(here)), (epochs.to_vec(), 0));
     };
     repeat(&mut here, &[150]);
@@ -440,7 +444,7 @@ fn a_dead_node_lived_on_by_repeated_heartbeats() {
     assert_eq!(peers(&here), [200]);
     for _ in 0..200 {
         run(&mut [&mut here], &mut now_us, 100_000);
-        said.iter().for_each(|frame| here.arrived(frame));
+        said.iter().for_each(|frame| here.arrived(frame.clone()));
     }
     assert_eq!(peers(&here), []);
 }
@@ -459,7 +463,8 @@ fn a_node_that_left_took_its_last_letters_with_it() {
     }
     here.leave();
     here.take(&mut said);
-    said.iter().for_each(|one| there.arrived(&one.frame));
+    said.iter()
+        .for_each(|one| there.arrived(one.frame.to_vec()));
     there.begin(now_us);
     let told: Vec<Event> = there.events().collect();
     let is_letter = |event: &&Event| matches!(event, Event::Letter { .. });

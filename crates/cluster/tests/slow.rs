@@ -33,7 +33,9 @@ impl World {
         self.nodes.iter_mut().for_each(|node| node.begin(now_us));
         while let Some((_, frame)) = self.under_way.pop_front_if(|(due_us, _)| *due_us <= now_us) {
             if !self.forgets {
-                self.nodes.iter_mut().for_each(|node| node.arrived(&frame));
+                self.nodes
+                    .iter_mut()
+                    .for_each(|node| node.arrived(frame.to_vec()));
             }
         }
         for node in &mut self.nodes {
@@ -47,7 +49,7 @@ impl World {
             }
             for event in node.events() {
                 match event {
-                    Event::Letter { letter, .. } => self.came.extend(letter),
+                    Event::Letter { letter, .. } => self.came.extend(letter.iter()),
                     Event::Lost { letters, .. } => panic!("{letters:?} letters are lost"),
                     _ => {}
                 }

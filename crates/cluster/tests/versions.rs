@@ -46,7 +46,7 @@ impl Member {
     fn arrived(&mut self, frame: &[u8]) {
         match self.is_old && frame[0] != VERSION {
             true => self.refused += 1,
-            false => self.node.arrived(frame),
+            false => self.node.arrived(frame.to_vec()),
         }
     }
 

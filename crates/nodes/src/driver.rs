@@ -285,7 +285,7 @@ impl Driver {
 
     fn on_news(&mut self, news: News) {
         match news {
-            News::Message(message) => self.message(&message.body),
+            News::Message(message) => self.message(message.body),
             News::Up => {
                 if !std::mem::replace(&mut self.up, true) {
                     tracing::info!(node = self.me.0, "the cluster can be reached");
@@ -309,11 +309,14 @@ impl Driver {
         self.tell_up();
     }
 
-    fn message(&mut self, body: &[u8]) {
-        match self.rig.seal.open(body) {
-            None => self.refused(),
-            Some(frame) if self.is_of_a_guest(frame) => self.node.arrived(frame),
-            Some(_) => {}
+    fn message(&mut self, mut body: Vec<u8>) {
+        let Some(bytes) = self.rig.seal.open(&body).map(<[u8]>::len) else {
+            return self.refused();
+        };
+        // Its code stands behind it.
+        body.truncate(bytes);
+        if self.is_of_a_guest(&body) {
+            self.node.arrived(body);
         }
     }
 

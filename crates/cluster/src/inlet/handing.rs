@@ -2,6 +2,7 @@
 
 use super::{Held, Inlet, Limits, Track};
 use crate::frame::{Peer, Stream, bounded};
+use crate::part::Part;
 use handoff::cluster as record;
 
 impl Inlet {
@@ -66,11 +67,7 @@ impl Inlet {
                 return Err("frames that wait and are not in order");
             }
             next = last + 1;
-            let letters: Vec<Box<[u8]>> = held
-                .letters
-                .iter()
-                .map(|letter| letter.as_slice().into())
-                .collect();
+            let letters: Vec<Part> = held.letters.iter().cloned().map(Part::from).collect();
             let size = letters.iter().map(|letter| letter.len() + 16).sum();
             bytes += size;
             own.held.insert(

@@ -13,8 +13,9 @@ fn peer(node: u16) -> Peer {
 }
 
 fn arrive(inlet: &mut Inlet, publish: &Publish, out: &mut Vec<Output>) {
-    if let Ok((_, Frame::Letters(letters))) = frame::read(&publish.frame) {
-        inlet.letters(&letters, out);
+    let message = Arc::new(publish.frame.to_vec());
+    if let Ok((_, Frame::Letters(letters))) = frame::read(&message) {
+        inlet.letters(&letters, &message, out);
     }
 }
 

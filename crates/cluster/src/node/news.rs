@@ -1,6 +1,7 @@
 //! What a node tells its process, and its bounds.
 
 use crate::frame::Peer;
+use crate::part::Part;
 use crate::{inlet, outlet};
 
 /// News for the process.
@@ -11,7 +12,7 @@ pub enum Event {
         /// Its publisher. Letters of one publisher come in its order.
         from: Peer,
         /// What was given to [`Node::send`].
-        letter: Box<[u8]>,
+        letter: Part,
     },
     /// An order of another node's operator.
     Order {

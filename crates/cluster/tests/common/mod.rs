@@ -17,7 +17,9 @@ pub fn record(nodes: &mut [&mut Node], now_us: &mut u64, for_us: u64) -> Vec<Vec
             nodes[at].begin(*now_us);
             nodes[at].take(&mut batch);
             for node in &mut *nodes {
-                batch.iter().for_each(|one| node.arrived(&one.frame));
+                batch
+                    .iter()
+                    .for_each(|one| node.arrived(one.frame.to_vec()));
             }
             said.extend(batch.iter().map(|one| one.frame.to_vec()));
             if !batch.is_empty() {

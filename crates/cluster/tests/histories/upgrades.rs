@@ -73,7 +73,7 @@ impl World<'_> {
         }
         self.lives[life].node.begin(now_us);
         for frame in feed {
-            self.lives[life].node.arrived(&frame);
+            self.lives[life].node.arrived(frame.to_vec());
         }
         self.after(life);
     }

@@ -113,8 +113,7 @@ impl People {
 
     /// Whether the session is there and was not ended.
     pub(crate) fn is_open(&self, session: SessionId) -> bool {
-        let slot = self.sessions.get(session);
-        slot.is_some_and(|slot| !slot.flags.closing)
+        self.sessions.open(session).is_some()
     }
 
     /// Arms a timer of a session.
@@ -149,22 +148,27 @@ impl People {
 
     // ---- sockets ------------------------------------------------------------------------------------------------------
 
-    pub(crate) fn insert_socket(&mut self, socket: Socket) -> SocketKey {
-        let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
+    /// A session, which is found once, gets a socket. `None`: there is no such session.
+    pub(crate) fn insert_socket(
+        &mut self,
+        session: SessionId,
+        make: impl FnOnce(&mut Session) -> Socket,
+    ) -> Option<SocketKey> {
+        let slot = self.sessions.get_mut(session)?;
+        let socket = make(slot);
+        let (id, namespace) = (socket.id, socket.namespace);
         let key = self.sockets.insert(socket);
+        slot.sockets.push(key.id());
         let sockets = &self.sockets;
         self.socket_ids
             .insert_unique(id_hash(&id), key.id(), |index| {
                 sockets.get(*index).map_or(0, |socket| id_hash(&socket.id))
             });
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.sockets.push(key.id());
-        }
         if let Some(namespace) = self.namespaces.get(namespace) {
             self.interest.note_socket(&namespace.name, &id, true);
         }
         self.note_listed(key.id());
-        key
+        Some(key)
     }
 
     /// What the directory says of a socket is not true any more.

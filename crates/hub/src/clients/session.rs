@@ -5,13 +5,14 @@ use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
 use crate::clients::conn::Gap;
 use crate::clients::repeats::LastPoll;
+use crate::clients::table::Table;
 use crate::clients::tags::Tag;
 use crate::dialect::speech::Dialect;
 use crate::dialect::speech::Framing;
 use crate::dialect::speech::Variant;
 use crate::output::backlog::Backlog;
 use crate::tables::position::Reading;
-use crate::tables::slot::{AskId, ConnId, SocketId};
+use crate::tables::slot::{AskId, ConnId, SessionId, SessionKey, SocketId};
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use std::hash::BuildHasher;
@@ -169,6 +170,18 @@ pub(crate) struct Flags {
     pub(crate) carried: bool,
 }
 
+impl Table<SessionId, Session> {
+    /// The session, unless it was ended.
+    pub(crate) fn open(&self, session: SessionId) -> Option<&Session> {
+        self.get(session).filter(|slot| !slot.flags.closing)
+    }
+
+    /// The same by a key that may name nothing any more.
+    pub(crate) fn still_open(&self, key: SessionKey) -> Option<&Session> {
+        self.live(key).filter(|slot| !slot.flags.closing)
+    }
+}
+
 impl Session {
     pub(crate) fn new(sid: Id20, protocol: Protocol, revision: Revision, peer: IpAddr) -> Self {
         Self {
@@ -213,6 +226,11 @@ impl Session {
             framing,
             offsets,
         }
+    }
+
+    /// It has, and has asked for, fewer sockets than it may.
+    pub(crate) fn may_join(&self, sockets_max: usize) -> bool {
+        self.sockets.len() + self.joining.gates.len() < sockets_max
     }
 
     /// It speaks the plain protocol, and may come back: it says so first.

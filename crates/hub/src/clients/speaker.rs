@@ -26,6 +26,9 @@ pub(crate) struct Speaker<'a> {
     pub(crate) people: &'a mut People,
 }
 
+/// What carries words to a session, and how they are told: its slot and those of its sockets know it.
+pub(crate) type Way = (SessionId, Option<ConnId>, Variant);
+
 /// A word in the client's dialect.
 struct Said<'a> {
     message: &'a [u8],
@@ -37,10 +40,13 @@ struct Said<'a> {
 impl Speaker<'_> {
     /// Says something to one client. HOT PATH: no allocation for text.
     pub(crate) fn say(&mut self, session: SessionId, word: &Word<'_>) {
-        let Some(slot) = self.people.sessions.get(session) else {
-            return;
-        };
-        let (conn, variant) = (slot.conn, slot.variant());
+        if let Some(slot) = self.people.sessions.get(session) {
+            self.say_by((session, slot.conn, slot.variant()), word);
+        }
+    }
+
+    /// The same where the slot of a socket says it: its session is not looked up.
+    pub(crate) fn say_by(&mut self, (session, conn, variant): Way, word: &Word<'_>) {
         let mut message = self.line.buffer();
         variant.dialect.write(&mut message, word);
         let compression = &self.books.config.compression;

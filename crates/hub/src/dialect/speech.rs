@@ -270,13 +270,6 @@ fn wrap_raw(out: &mut Vec<u8>, message: &[u8]) {
 }
 
 impl Variant {
-    /// The variant of a session that is gone: nothing leaves in it.
-    pub(crate) const ABSENT: Self = Self {
-        dialect: Dialect::SocketIo,
-        framing: Framing::Polling,
-        offsets: false,
-    };
-
     /// Forms in which a message stands in frames: an event is encoded once for each.
     pub(crate) const FRAMED: usize = 18;
     /// Forms in which it stands in a polling payload.

@@ -62,15 +62,13 @@ fn decided(stage: &mut Stage, key: AskKey, decision: Result<(), Refusal>) {
 }
 
 fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal>) {
-    let Some(session) = pending.session.map(SessionKey::id) else {
+    let sessions = &stage.parts.people.sessions;
+    let session = pending
+        .session
+        .filter(|key| sessions.still_open(*key).is_some());
+    let Some(session) = session.map(SessionKey::id) else {
         return;
     };
-    let live = pending
-        .session
-        .and_then(|key| stage.parts.people.sessions.live(key));
-    if live.is_none() || !stage.parts.people.is_open(session) {
-        return;
-    }
     match pending.waiting {
         Waiting::Join(join) => joining::on_joining_decided(stage, session, *join, decision),
         Waiting::Begin(claims, socket) => {
@@ -86,8 +84,7 @@ fn on_found(stage: &mut Stage, pending: Pending, found: FoundSocket) {
         return;
     };
     if let Waiting::Join(join) = pending.waiting
-        && stage.parts.people.sessions.live(key).is_some()
-        && stage.parts.people.is_open(key.id())
+        && stage.parts.people.sessions.still_open(key).is_some()
     {
         joining::on_found(stage, key.id(), *join, found);
     }
@@ -104,7 +101,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
         Err(refused) => tokens::note_denied(&mut stage.parts, session, refused.clone()),
     }
     let verdict = verdict.map_err(|refused| refused.denied);
-    if stage.parts.people.sessions.live(key).is_none() || !stage.parts.people.is_open(session) {
+    if stage.parts.people.sessions.still_open(key).is_none() {
         return;
     }
     match pending.waiting {
@@ -146,18 +143,16 @@ pub(crate) fn settle(stage: &mut Stage) {
 /// A packet that waited before a gate is worked on.
 fn released(stage: &mut Stage, key: SessionKey, held: &Held) {
     let parts = &mut stage.parts;
-    if parts.people.sessions.live(key).is_none() || !parts.people.is_open(key.id()) {
+    let Some(slot) = parts.people.sessions.still_open(key) else {
         return;
-    }
+    };
+    let has_others = slot.sockets.len() > 1;
     let Some(packet) = held.packet() else {
         return socketio::parse_error(parts, key.id());
     };
     // Stock clients give up a namespace without a word, as long as they have another one. One that came back before the answer
     // asked twice, and means once.
-    let slot = parts.people.sessions.get(key.id());
-    if held.connects()
-        && slot.is_some_and(|slot| slot.sockets.len() > 1)
-        && parts.people.socket_in(key.id(), packet.namespace).is_some()
+    if held.connects() && has_others && parts.people.socket_in(key.id(), packet.namespace).is_some()
     {
         return;
     }

@@ -195,11 +195,12 @@ fn enter(
     auth: &str,
     claims: Option<&Claims>,
 ) {
-    // The handler may have ended the session.
-    if !stage.parts.people.is_open(session) {
-        return;
-    }
     let parts = &mut stage.parts;
+    // The handler may have ended the session.
+    let Some(slot) = parts.people.sessions.open(session) else {
+        return;
+    };
+    let is_plain = slot.protocol.is_plain_websocket();
     let uid = claims.map(|claims| claims.uid.as_str());
     let comer = shown.and_then(|shown| shown.comer(uid));
     let back = match comer.map(|comer| returning::take(parts, comer)) {
@@ -211,7 +212,9 @@ fn enter(
         Some(Ok(back)) => Some(back),
         None => None,
     };
-    let socket = opening::add_socket(parts, session, id, namespace, auth, claims);
+    let Some(socket) = opening::add_socket(parts, session, id, namespace, auth, claims) else {
+        return;
+    };
     match &back {
         Some(back) => {
             returning::restore(parts, socket, back);
@@ -226,31 +229,24 @@ fn enter(
             None => tokens::grant(parts, socket, claims),
         }
     }
-    opening::greet(parts, session, socket, namespace);
+    opening::greet(parts, socket, namespace);
     if let Some(back) = &back {
         returning::replay(parts, socket, back);
     }
     stage.call(session, |handler, cx| handler.connected(cx, socket, auth));
     waiting::hold_welcome(&mut stage.parts, session, socket);
-    if is_plain(&stage.parts, session) {
+    if is_plain {
         plain_gate::go_on(stage, session);
     }
 }
 
 fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Refusal) {
-    if !parts.people.is_open(session) {
-        return;
+    let slot = parts.people.sessions.open(session);
+    match slot.map(|slot| slot.protocol.is_plain_websocket()) {
+        Some(true) => plain_gate::keep_out_plain(parts, session, refusal),
+        Some(false) => opening::refuse_namespace(parts, session, namespace, refusal),
+        None => {}
     }
-    match is_plain(parts, session) {
-        true => plain_gate::keep_out_plain(parts, session, refusal),
-        false => opening::refuse_namespace(parts, session, namespace, refusal),
-    }
-}
-
-/// It speaks the plain protocol, and said that it comes back.
-fn is_plain(parts: &Parts, session: SessionId) -> bool {
-    let slot = parts.people.sessions.get(session);
-    slot.is_some_and(|slot| slot.protocol.is_plain_websocket())
 }
 
 /// A client wants to join a namespace and tokens matter: joins it now, later, or not.
@@ -314,15 +310,18 @@ pub(crate) fn on_join_verdict(
     verdict: Result<Claims, Denied>,
 ) {
     match verdict {
-        // Others may have joined while this one was asked about.
-        Ok(_) if !has_room_for_socket(&mut stage.parts, session) => {}
         Ok(mut claims) => {
-            let people = &mut stage.parts.people;
+            let Parts { books, people, .. } = &mut stage.parts;
+            let max = books.config.limits.sockets_per_session_max;
+            let slot = people.sessions.get_mut(session);
+            // Others may have joined while this one was asked about.
+            let Some(slot) = slot.filter(|slot| slot.may_join(max)) else {
+                return wants_too_many(&mut stage.parts, session);
+            };
             let shared = |kinds| people.claim_kinds.shared(kinds);
             claims.kinds = claims.kinds.map(shared);
-            let slot = people.sessions.get_mut(session);
             if shown_token(&join.auth).is_none()
-                && let Some(token) = slot.and_then(|slot| slot.joining.token.as_deref_mut())
+                && let Some(token) = slot.joining.token.as_deref_mut()
                 && matches!(token, RequestToken::Unread(_))
             {
                 *token = RequestToken::Good(claims.clone());
@@ -340,7 +339,9 @@ pub(crate) fn on_join_verdict(
 /// Strict: CONNECT_ERROR. Chat: the client is let in, told by an `error` event, and sent off. If the fault is ours there is no DISCONNECT:
 /// after one, no client comes back by itself.
 fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Denied) {
-    if is_plain(parts, session) {
+    let slot = parts.people.sessions.get(session);
+    // It speaks the plain protocol, and said that it comes back.
+    if slot.is_some_and(|slot| slot.protocol.is_plain_websocket()) {
         return plain_gate::deny_plain(parts, session, denied);
     }
     if parts.books.config.auth.style == AuthStyle::Strict {
@@ -370,16 +371,10 @@ fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Den
     ending::close_session(parts, session, denied.close_reason());
 }
 
-/// `false`: the session has, or has asked for, as many sockets as it may, and is ended for wanting more.
-pub(crate) fn has_room_for_socket(parts: &mut Parts, session: SessionId) -> bool {
-    let max = parts.books.config.limits.sockets_per_session_max;
-    let slot = parts.people.sessions.get(session);
-    if slot.is_some_and(|slot| slot.sockets.len() + slot.joining.gates.len() < max) {
-        return true;
-    }
+/// The session has, or has asked for, as many sockets as it may, and is ended for wanting more.
+pub(crate) fn wants_too_many(parts: &mut Parts, session: SessionId) {
     parts.books.counts.hit(Limit::SocketsPerSession);
     ending::close_session(parts, session, CloseReason::LimitExceeded);
-    false
 }
 
 /// Asks the handler whether the session may join.

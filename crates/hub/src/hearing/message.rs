@@ -24,12 +24,11 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         let now_ms = stage.parts.clock.now.mono_ms;
         stage.parts.access.note_spoke(session, now_ms);
     }
-    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
-        return;
-    };
     let interrupted = slot.binary.is_some();
     match (slot.protocol, data) {
         (Protocol::SocketIo, _) if !slot.flags.heard_packet => {
+            slot.flags.heard_packet = true;
+            slot.flags.msgpack = matches!(data, Data::Binary(_));
             socketio::on_first(stage, session, data)
         }
         (Protocol::SocketIo, data) if slot.flags.msgpack => {

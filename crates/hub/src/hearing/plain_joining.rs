@@ -98,7 +98,10 @@ fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: 
     let Some(namespace) = namespace_of(&stage.parts, session) else {
         return;
     };
-    let socket = opening::add_socket(&mut stage.parts, session, id, &namespace, "{}", claims);
+    let parts = &mut stage.parts;
+    let Some(socket) = opening::add_socket(parts, session, id, &namespace, "{}", claims) else {
+        return;
+    };
     if let Some(claims) = claims {
         tokens::grant(&mut stage.parts, socket, claims);
     }

@@ -38,18 +38,13 @@ pub(crate) fn begin_session(stage: &mut Stage, session: SessionId) {
     outside(stage, session, &packet, &[]);
 }
 
-/// The first packet shows which parser the client has: text or MessagePack. Nobody changes it later.
+/// The first packet has shown which parser the client has: text or MessagePack. Nobody changes it later.
 #[cold]
 pub(crate) fn on_first(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     let parser = match data {
         Data::Text(_) => Parser::Json,
         Data::Binary(_) => Parser::Msgpack,
     };
-    let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
-        return;
-    };
-    slot.flags.heard_packet = true;
-    slot.flags.msgpack = parser == Parser::Msgpack;
     if !stage.parts.books.config.speaks(parser) {
         return parse_error(&mut stage.parts, session);
     }
@@ -81,7 +76,8 @@ pub(crate) fn on_msgpack(stage: &mut Stage, session: SessionId, data: Data<'_>) 
 /// What is no packet ends the session; one that waits for its handler's decision gets the decision first.
 #[cold]
 fn on_broken(parts: &mut Parts, session: SessionId, text: &str) {
-    match gate::decided_by_handler(&parts.asks, &parts.people, session) {
+    let slot = parts.people.sessions.get(session);
+    match slot.and_then(|slot| gate::decided_by_handler(&parts.asks, slot)) {
         Some(ask) => gate::keep(parts, session, ask, Held::broken(text)),
         None => parse_error(parts, session),
     }
@@ -212,16 +208,19 @@ pub(crate) fn on_packet(
 /// A packet for a namespace that the client is not in, or not yet.
 #[cold]
 fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachments: &[Vec<u8>]) {
-    let slot = stage.parts.people.sessions.get(session);
-    if slot.is_some_and(|slot| slot.revision == Revision::Three)
+    let parts = &mut stage.parts;
+    let Some(slot) = parts.people.sessions.get(session) else {
+        return;
+    };
+    if slot.revision == Revision::Three
         && packet.kind == PacketType::Connect
         && let Some((namespace, query)) = packet.namespace.split_once('?')
     {
         let data = &auth_of(query);
         // Escaping makes it longer than the message that it came in, which was within the bound.
-        if data.len() > stage.parts.books.config.max_payload {
-            stage.parts.books.counts.hit(Limit::Payload);
-            return ending::close_session(&mut stage.parts, session, CloseReason::MessageTooBig);
+        if data.len() > parts.books.config.max_payload {
+            parts.books.counts.hit(Limit::Payload);
+            return ending::close_session(parts, session, CloseReason::MessageTooBig);
         }
         let packet = Packet {
             namespace,
@@ -230,11 +229,13 @@ fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachmen
         };
         return on_packet(stage, session, &packet, attachments);
     }
-    let (parts, namespace) = (&mut stage.parts, packet.namespace);
-    if let Some(ask) = gate::gate(&parts.asks, &parts.people, session, namespace) {
+    let namespace = packet.namespace;
+    if let Some(ask) = gate::gate(&parts.asks, slot, namespace) {
         gate::hold(parts, session, ask, packet, attachments);
     } else if packet.kind != PacketType::Connect {
-        on_stranger(parts, session, namespace);
+        let rare = slot.rare.as_deref();
+        let was_in = rare.is_some_and(|rare| rare.has_parted(namespace));
+        on_stranger(parts, session, was_in);
     } else if booking::connect_within_rates(parts, session, namespace) {
         on_connect(stage, session, packet);
     }
@@ -258,10 +259,8 @@ fn auth_of(query: &str) -> String {
 
 /// A packet for a namespace the client is not in. A client may not know yet that the server removed it or, for a rate, did not let it in, and
 /// its callbacks may answer after its own DISCONNECT: such a packet counts as a message. One for any other namespace is an error.
-fn on_stranger(parts: &mut Parts, session: SessionId, namespace: &str) {
-    let slot = parts.people.sessions.get(session);
-    let rare = slot.and_then(|slot| slot.rare.as_deref());
-    if !rare.is_some_and(|rare| rare.has_parted(namespace)) {
+fn on_stranger(parts: &mut Parts, session: SessionId, was_in: bool) {
+    if !was_in {
         parse_error(parts, session);
     } else if booking::stranger_within_rates(parts, session) {
         parts.books.counts.drop_message(Dropped::Invalid);
@@ -269,32 +268,32 @@ fn on_stranger(parts: &mut Parts, session: SessionId, namespace: &str) {
 }
 
 fn on_connect(stage: &mut Stage, session: SessionId, packet: &Packet<'_>) {
-    if !joining::has_room_for_socket(&mut stage.parts, session) {
-        return;
-    }
-    let slot = stage.parts.people.sessions.get(session);
-    let is_msgpack = slot.is_some_and(|slot| slot.flags.msgpack);
-    if is_msgpack != (stage.parts.books.config.parser_of(packet.namespace) == Parser::Msgpack) {
+    let parts = &mut stage.parts;
+    let (config, slot) = (&parts.books.config, parts.people.sessions.get(session));
+    let Some(slot) = slot.filter(|slot| slot.may_join(config.limits.sockets_per_session_max))
+    else {
+        return joining::wants_too_many(parts, session);
+    };
+    let recovers = config.recovery.of(packet.namespace);
+    let recovers = recovers.is_some() && slot.revision == Revision::Four;
+    if slot.flags.msgpack != (config.parser_of(packet.namespace) == Parser::Msgpack) {
         let refusal = Refusal {
             message: "Invalid parser".to_owned(),
             data: None,
         };
-        return opening::refuse_namespace(&mut stage.parts, session, packet.namespace, &refusal);
+        return opening::refuse_namespace(parts, session, packet.namespace, &refusal);
     }
     let auth = if packet.data.is_empty() {
         "{}"
     } else {
         packet.data
     };
-    let slot = stage.parts.people.sessions.get(session);
-    let recovers = stage.parts.books.config.recovery.of(packet.namespace);
-    let recovers = recovers.filter(|_| slot.is_some_and(|slot| slot.revision == Revision::Four));
     let (auth, shown) = match recovers {
         // The name of its socket is a secret: nobody else sees it.
-        Some(_) => shown::take_out(auth),
-        None => (auth.into(), None),
+        true => shown::take_out(auth),
+        false => (auth.into(), None),
     };
-    if stage.parts.books.config.auth.enabled {
+    if parts.books.config.auth.enabled {
         joining::authenticate(stage, session, packet.namespace, &auth, shown);
     } else {
         joining::join_namespace(stage, session, packet.namespace, &auth, None, shown);

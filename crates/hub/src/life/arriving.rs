@@ -12,7 +12,6 @@ use crate::clients::session::{
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
 use crate::cluster::letter::RoundId;
-use crate::dialect::speech::Variant;
 use crate::life::keepsakes::{self, Unable};
 use crate::life::{handing, memberships, parking};
 use crate::output::backlog::{Backlog, Fate, Unit};
@@ -26,7 +25,7 @@ use crate::seam::event::AckTo;
 use crate::seam::stage::Stage;
 use crate::tables::bytes::Reader;
 use crate::tables::id;
-use crate::tables::slot::{ConnId, SessionId, SocketId};
+use crate::tables::slot::{ConnId, SessionId, SocketId, SocketKey};
 use crate::tables::timer::{ConnTimer, SessionTimer};
 use smallvec::SmallVec;
 use std::net::IpAddr;
@@ -71,7 +70,7 @@ pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec
         go_on_polling(parts, session, polling, &mut conns)?;
     }
     for socket in &record.sockets {
-        open_socket(parts, session, conn, socket)?;
+        open_socket(parts, session, socket)?;
     }
     arm(parts, session, record);
     Ok(conns)
@@ -392,7 +391,6 @@ fn set_dues(parts: &Parts, session: &mut Session, dues: &handoff::Dues) {
 fn open_socket(
     parts: &mut Parts,
     session: SessionId,
-    conn: Option<ConnId>,
     record: &handoff::Socket,
 ) -> Result<(), Unable> {
     let id = id_of(&record.id).ok_or_else(|| Unable("the id of its socket".to_owned()))?;
@@ -403,13 +401,12 @@ fn open_socket(
     let room = parts
         .rooms
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
-    let carrier = parts.people.sessions.get(session);
-    let socket = parts.people.insert_socket(Socket {
+    let socket = parts.people.insert_socket(session, |slot| Socket {
         id,
-        variant: carrier.map_or(Variant::ABSENT, |slot| slot.variant()),
-        deflate: parts.line.deflate_of(conn),
+        variant: slot.variant(),
+        deflate: parts.line.deflate_of(slot.conn),
         flags: Flags::default(),
-        conn,
+        conn: slot.conn,
         session,
         namespace,
         mark: 0,
@@ -419,7 +416,8 @@ fn open_socket(
         owed: u16::try_from(record.owed).unwrap_or(u16::MAX),
         extra: extra(record),
     });
-    let index = socket.id();
+    let index = socket.map(SocketKey::id);
+    let index = index.ok_or_else(|| Unable("the session of a socket".to_owned()))?;
     let sockets = &mut parts.people.sockets;
     parts.rooms.add_member(sockets, index, room);
     let people = &mut parts.people;

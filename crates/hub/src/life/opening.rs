@@ -4,7 +4,8 @@ use crate::books::claims::Claims;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::clients::socket::{Extra, Flags, Place, Socket};
-use crate::dialect::speech::{Variant, Word};
+use crate::clients::speaker::Way;
+use crate::dialect::speech::Word;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::recovery::pid::Pid;
@@ -25,7 +26,7 @@ pub(crate) fn add_socket(
     namespace: &str,
     auth: &str,
     claims: Option<&Claims>,
-) -> SocketKey {
+) -> Option<SocketKey> {
     let namespace = parts.people.namespace(namespace);
     let room = parts
         .rooms
@@ -38,77 +39,72 @@ pub(crate) fn add_socket(
             ..Extra::default()
         })
     });
-    let carrier = parts.people.sessions.get(session);
-    let conn = carrier.and_then(|slot| slot.conn);
-    let variant = carrier.map_or(Variant::ABSENT, |slot| slot.variant());
-    let deflate = parts.line.deflate_of(conn);
-    let socket = parts.people.insert_socket(Socket {
-        id,
-        variant,
-        deflate,
-        flags: Flags::default(),
-        conn,
-        session,
-        namespace,
-        mark: 0,
-        rooms: SmallVec::new(),
-        place: Place::NOBODY,
-        owed: 0,
-        expires_s: 0,
-        extra,
-    });
+    let socket = parts.people.insert_socket(session, |slot| {
+        slot.flags.joined = true;
+        parts.outbound.log(Notice::Connected {
+            socket: id,
+            peer: slot.peer,
+            transport: slot.transport(),
+            protocol: slot.protocol.name(),
+            uid: claims.map(|claims| claims.uid.as_str().into()),
+        });
+        Socket {
+            id,
+            variant: slot.variant(),
+            deflate: parts.line.deflate_of(slot.conn),
+            flags: Flags::default(),
+            conn: slot.conn,
+            session,
+            namespace,
+            mark: 0,
+            rooms: SmallVec::new(),
+            place: Place::NOBODY,
+            owed: 0,
+            expires_s: 0,
+            extra,
+        }
+    })?;
     let sockets = &mut parts.people.sockets;
     parts.rooms.add_member(sockets, socket.id(), room);
     let people = &mut parts.people;
     people.note_member(socket.id(), RoomKind::All.subject(), "");
     parts.books.counts.connects += 1;
-    let Some(slot) = parts.people.sessions.get_mut(session) else {
-        return socket;
-    };
-    slot.flags.joined = true;
-    let notice = Notice::Connected {
-        socket: id,
-        peer: slot.peer,
-        transport: slot.transport(),
-        protocol: slot.protocol.name(),
-        uid: claims.map(|claims| claims.uid.as_str().into()),
-    };
-    parts.outbound.log(notice);
-    socket
+    Some(socket)
 }
 
 /// The CONNECT reply with the socket's id and, if its client can come back, the name by which it does.
-pub(crate) fn greet(parts: &mut Parts, session: SessionId, socket: SocketKey, namespace: &str) {
+pub(crate) fn greet(parts: &mut Parts, socket: SocketKey, namespace: &str) {
     if parts.people.traces.is_on() {
         parts.people.trace_connect(socket.id());
     }
     let Some(slot) = parts.people.socket(socket) else {
         return;
     };
+    let way = (slot.session, slot.conn, slot.variant);
     let id = slot.id.encode();
     let extra = slot.extra.as_ref();
     let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
     if slot.variant.dialect.is_plain() {
         let lifeline = lifeline.map(|lifeline| (lifeline.pid.text(), lifeline.recovered));
-        return greet_plain(parts, session, namespace, lifeline);
+        return greet_plain(parts, way, namespace, lifeline);
     }
     if let Some(pid) = lifeline.map(|lifeline| lifeline.pid.text()) {
         let (id, pid) = (String::from_utf8_lossy(&id), String::from_utf8_lossy(&pid));
         let data = format!("{{\"sid\":\"{id}\",\"pid\":\"{pid}\"}}");
         let word = Word::control(PacketType::Connect, namespace, &data);
-        return parts.speaker().say(session, &word);
+        return parts.speaker().say_by(way, &word);
     }
     let mut data = *b"{\"sid\":\"....................\"}";
     data[8..28].copy_from_slice(&id);
     let data = std::str::from_utf8(&data).unwrap_or_default();
     let word = Word::control(PacketType::Connect, namespace, data);
-    parts.speaker().say(session, &word);
+    parts.speaker().say_by(way, &word);
 }
 
 /// The same to a client of the plain protocol that asked for it: whether it has its socket again, and the name by which it comes back.
 fn greet_plain(
     parts: &mut Parts,
-    session: SessionId,
+    way: Way,
     namespace: &str,
     lifeline: Option<([u8; Pid::LEN], bool)>,
 ) {
@@ -123,7 +119,7 @@ fn greet_plain(
         name: "resume",
         ..Word::control(PacketType::Event, namespace, &data)
     };
-    parts.speaker().say(session, &word);
+    parts.speaker().say_by(way, &word);
 }
 
 pub(crate) fn refuse_namespace(

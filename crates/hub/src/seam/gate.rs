@@ -3,7 +3,7 @@
 
 use crate::books::close::{CloseReason, DisconnectReason};
 use crate::books::metrics::{Dropped, Limit};
-use crate::clients::people::People;
+use crate::clients::session::Session;
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::seam::join::Held;
@@ -13,13 +13,7 @@ use crate::tables::slot::{AskId, SessionId};
 use wire::socketio::{Packet, PacketType};
 
 /// The question that a client waits for to join a namespace.
-pub(crate) fn gate(
-    asks: &Questions,
-    people: &People,
-    session: SessionId,
-    namespace: &str,
-) -> Option<AskId> {
-    let slot = people.sessions.get(session)?;
+pub(crate) fn gate(asks: &Questions, slot: &Session, namespace: &str) -> Option<AskId> {
     slot.joining.gates.iter().find(|ask| {
         let pending = asks.get(*ask);
         let waiting = pending.map(|pending| &pending.waiting);
@@ -43,12 +37,7 @@ pub(crate) fn hold(
 }
 
 /// The first question about the session that its handler is to decide.
-pub(crate) fn decided_by_handler(
-    asks: &Questions,
-    people: &People,
-    session: SessionId,
-) -> Option<AskId> {
-    let slot = people.sessions.get(session)?;
+pub(crate) fn decided_by_handler(asks: &Questions, slot: &Session) -> Option<AskId> {
     slot.joining.gates.iter().find(|ask| {
         let pending = asks.get(*ask);
         pending.is_some_and(|pending| pending.asked == Asked::Handler)

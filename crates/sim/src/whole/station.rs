@@ -126,7 +126,7 @@ impl Station {
         self.node.begin(now_us);
     }
 
-    pub(crate) fn arrived(&mut self, frame: &[u8]) {
+    pub(crate) fn arrived(&mut self, frame: Vec<u8>) {
         self.node.arrived(frame);
     }
 
