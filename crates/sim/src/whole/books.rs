@@ -4,6 +4,7 @@
 //! it leaves: what is on its way then may miss it, but never something before something that it got.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Something that somebody said.
 #[derive(Clone, Debug)]
@@ -174,6 +175,10 @@ impl Books {
             from,
             until: u64::MAX,
         });
+    }
+
+    pub(crate) fn knows(&self, who: usize) -> bool {
+        self.ears.contains_key(&who)
     }
 
     fn ear(&mut self, who: usize) -> &mut Ear {
@@ -393,11 +398,11 @@ impl Books {
         (count, excused)
     }
 
-    /// Where rooms keep their events, all on a node hear them in one order.
-    pub(crate) fn check_one_order(&self, rooms: usize) {
+    /// Where rooms keep their events, all on a node hear them in one order: but for what is said to users, which is in these rooms.
+    pub(crate) fn check_one_order(&self, users: &Range<usize>) {
         let ears: Vec<(&usize, &Ear)> = self.ears.iter().collect();
         for (at, (one, ear)) in ears.iter().enumerate() {
-            let is_kept = |number: &u64| self.said[*number as usize - 1].rooms[0] < rooms;
+            let is_kept = |number: &u64| !users.contains(&self.said[*number as usize - 1].rooms[0]);
             let numbers = ear.heard.iter().copied().filter(is_kept);
             let places: BTreeMap<u64, usize> = numbers.zip(0..).collect();
             let Some(home) = ear.home() else { continue };
