@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
@@ -17,6 +18,10 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 const KILLED: i32 = 128;
 /// A gateway that was told so lately to read its configuration may have ended before it did: its successor is told as well.
 const RELOAD: Duration = Duration::from_secs(60);
+
+/// The kernel needs so long at most to end a process that was killed, and it is looked at so often.
+const ENDING: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(1);
 
 struct Watch {
     program: Option<PathBuf>,
@@ -74,6 +79,18 @@ pub fn run(program: Option<PathBuf>, words: Vec<OsString>) -> Result<ExitCode> {
     })
 }
 
+/// The gateway that took over. One that is killed in this moment is no heir, and is waited for: the container ends with its signal.
+fn heir() -> Option<u32> {
+    let (own, began) = (std::process::id(), Instant::now());
+    loop {
+        let heir = family::heir(own);
+        if heir.is_some() || !family::is_one_ending(own) || began.elapsed() > ENDING {
+            return heir;
+        }
+        sleep(LOOK);
+    }
+}
+
 /// Starts a gateway. It is waited for with all other children.
 fn start(program: Option<&PathBuf>, words: &[OsString], takes_over: bool) -> Result<Pid> {
     let program = program.cloned().map_or_else(program::own, Ok);
@@ -114,8 +131,7 @@ impl Watch {
         let status = self.collect()?;
         let ended = self.main;
         // Its successor is a child of this process from the moment at which it ended.
-        let heir = family::heir(std::process::id());
-        let heir = heir.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let heir = heir().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let Some(heir) = heir else {
             // A successor may have ended in the same moment.
             self.collect();

@@ -160,21 +160,32 @@ impl Books {
     /// It comes back to a life, as the same socket or as another.
     pub(crate) fn comes_back(&mut self, who: usize, life: usize, is_same: bool) {
         let from = self.last();
+        if !is_same {
+            self.is_over(who);
+        }
         let ear = self.ear(who);
-        let (broke, left) = (ear.broke, ear.visits.last().map(|visit| visit.until));
         for stays in ear.stays.values_mut() {
             // Nobody has told it that it is in: it will leave.
             stays.retain(|stay| stay.is_told);
-            let stay = stays.last_mut().filter(|stay| stay.until == u64::MAX);
-            if let Some(stay) = stay.filter(|_| !is_same) {
-                (stay.until, stay.heard) = (left.unwrap_or(from), broke);
-            }
         }
         ear.visits.push(Visit {
             life,
             from,
             until: u64::MAX,
         });
+    }
+
+    /// It does not get the socket back that it had when its connection broke.
+    pub(crate) fn is_over(&mut self, who: usize) {
+        let last = self.last();
+        let ear = self.ear(who);
+        let (broke, left) = (ear.broke, ear.visits.last().map(|visit| visit.until));
+        for stays in ear.stays.values_mut() {
+            stays.retain(|stay| stay.is_told);
+            if let Some(stay) = stays.last_mut().filter(|stay| stay.until == u64::MAX) {
+                (stay.until, stay.heard) = (left.unwrap_or(last), broke);
+            }
+        }
     }
 
     pub(crate) fn knows(&self, who: usize) -> bool {

@@ -14,6 +14,9 @@ struct Handled {
     by: Run,
 }
 
+/// Clients that are surely with the workers: on which life, with which id.
+type There = BTreeMap<usize, (usize, String)>;
+
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
     /// How many events each client said.
@@ -28,10 +31,10 @@ pub(crate) struct Deeds {
     pub(crate) lists: usize,
     /// The life whose workers act.
     pub(crate) life: usize,
-    /// Clients that know that they are with the workers, and are surely there: on which life, with which id.
-    there: BTreeMap<usize, (usize, String)>,
+    /// Those that know it.
+    there: There,
     /// Lists that were asked for, by life, run and number: those of them that were there all the time.
-    asked: BTreeMap<(usize, (Run, u64)), BTreeMap<usize, (usize, String)>>,
+    asked: BTreeMap<(usize, (Run, u64)), There>,
     /// Whom a list lacks that is said to be whole: the life of its asker, that of the client, and the client.
     pub(crate) unlisted: Vec<(usize, usize, usize)>,
 }

@@ -30,6 +30,11 @@ impl World {
         }
     }
 
+    /// A client as the books know it there.
+    fn guest(&self, name: usize) -> usize {
+        guest(name, self.people[name].work_sockets)
+    }
+
     /// A client that is back asks for the socket that it had with the workers.
     pub(crate) fn comes_to_workers_again(&mut self, name: usize) {
         let person = &mut self.people[name];
@@ -46,7 +51,7 @@ impl World {
         // Without a socket there it does not ask again.
         let works = person.works.map(|_| false);
         if std::mem::replace(&mut person.works, works) == Some(true) {
-            self.books.breaks(guest(name));
+            self.books.breaks(self.guest(name));
         }
     }
 
@@ -55,8 +60,8 @@ impl World {
         let person = &mut self.people[name];
         self.deeds.forget(person.publisher);
         (person.works, person.work_pid) = (None, None);
-        if self.books.knows(guest(name)) {
-            self.books.leave_all(guest(name));
+        if self.books.knows(self.guest(name)) {
+            self.books.leave_all(self.guest(name));
         }
     }
 
@@ -72,13 +77,13 @@ impl World {
             "40" => self.is_let_in_by_workers(name, rest),
             "42" if rest.starts_with("[\"sockeye:gap\"") => {
                 self.report.gaps += 1;
-                self.books.tell_gap(guest(name));
+                self.books.tell_gap(self.guest(name));
             }
             "42" => {
                 self.report.news += usize::from(rest.starts_with("[\"news\""));
                 self.report.told += usize::from(rest.starts_with("[\"told\""));
                 self.report.notes += usize::from(rest.starts_with("[\"note\""));
-                self.books.hear(guest(name), numbers[0]);
+                self.books.hear(self.guest(name), numbers[0]);
             }
             "43" => {
                 let number = (!rest.contains("error")).then(|| numbers[1]);
@@ -96,15 +101,28 @@ impl World {
             rest.split('"').next().map(str::to_owned)
         };
         let (id, pid) = (field("sid").expect("an id"), field("pid"));
-        let (room, who) = (self.plan.rooms, guest(name));
+        let (room, before) = (self.plan.rooms, self.guest(name));
         let person = &mut self.people[name];
         let is_same = pid.is_some() && pid == person.work_pid;
         (person.works, person.work_pid) = (Some(true), pid);
         let (life, publisher, was_slow) = (person.life, person.publisher, person.was_slow);
-        match self.books.knows(who) {
-            true => self.books.comes_back(who, life, is_same),
-            false => self.books.come(who, life),
-        }
+        let who = match self.books.knows(before) {
+            true if is_same => {
+                self.books.comes_back(before, life, is_same);
+                before
+            }
+            true => {
+                self.books.is_over(before);
+                self.people[name].work_sockets += 1;
+                let who = self.guest(name);
+                self.books.come(who, life);
+                who
+            }
+            false => {
+                self.books.come(before, life);
+                before
+            }
+        };
         self.report.guests += usize::from(is_same);
         if !is_same {
             self.people[name].work_offset = None;

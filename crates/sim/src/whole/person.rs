@@ -29,6 +29,8 @@ pub(crate) struct Person {
     /// As above, for its socket with the workers.
     pub(crate) work_pid: Option<String>,
     pub(crate) work_offset: Option<String>,
+    /// Sockets that it had there and did not get back.
+    pub(crate) work_sockets: usize,
 }
 
 impl Person {
@@ -47,6 +49,7 @@ impl Person {
             works: None,
             work_pid: None,
             work_offset: None,
+            work_sockets: 0,
         }
     }
 

@@ -19,10 +19,13 @@ const TABLES: u64 = 3;
 /// In the books a client is another one in that namespace, and what is said for it alone is said to a room of its own.
 const GUESTS: usize = 4_000_000;
 const SEATS: usize = 5_000_000;
+/// No history has so many.
+const CLIENTS: usize = 10_000;
 
-/// A client, as the books know it in the workers' namespace.
-pub(crate) fn guest(name: usize) -> usize {
-    GUESTS + name
+/// A client, as the books know it in the workers' namespace; with each socket there it is another one. One that is new on a node that was cut
+/// off may hear what it has heard with the socket before.
+pub(crate) fn guest(name: usize, sockets: usize) -> usize {
+    GUESTS + sockets * CLIENTS + name
 }
 
 /// The room in the books of all that workers say to surely that one client.

@@ -233,7 +233,7 @@ fn an_upgrade_that_was_given_up_told_of_sockets_that_it_left_behind() {
     (0..279).for_each(|n| large.join(&format!("{n:060000}")));
     large.breaks();
     let away = |away: f64| away == 1.0;
-    let parked = chain.first.metric_settles("sockeye_recovery_sockets", away);
+    let parked = chain.first.metric_settles("sockeye_parked_sockets", away);
     assert!(parked.is_ok(), "{parked:?}");
     take_all_and_end(&chain, 1);
     assert!(chain.first.logged("an upgrade was given up", PATIENCE));
