@@ -86,6 +86,7 @@ fn decides(
     };
     let word = Word::new(0, line, vec![decide], Spread::Alone);
     rig.turn(|turn| turn.outside(Box::new(word)));
+    rig.finish_turn();
 }
 
 /// It was carried out on the next connection of the client, of which the backend knew nothing.
