@@ -6,6 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+/// Above all other rooms.
+const SEATS: usize = 5_000_000;
+
 /// Something that somebody said.
 #[derive(Clone, Debug)]
 struct Said {
@@ -90,6 +93,8 @@ pub(crate) struct Books {
     /// Publishers that forgot what they said last.
     forgetful: BTreeSet<usize>,
     newcomers: usize,
+    /// Rooms of what is said to one socket alone.
+    seats: BTreeMap<String, usize>,
     /// Messages that somebody had to hear, and did; those that are excused.
     pub(crate) due: usize,
     pub(crate) excused: usize,
@@ -133,6 +138,12 @@ impl Books {
     pub(crate) fn newcomer(&mut self, above: usize) -> usize {
         self.newcomers += 1;
         above + self.newcomers
+    }
+
+    /// The room of what is surely said to this socket alone.
+    pub(crate) fn seat(&mut self, socket: &str) -> usize {
+        let fresh = SEATS + self.seats.len();
+        *self.seats.entry(socket.to_owned()).or_insert(fresh)
     }
 
     pub(crate) fn come(&mut self, who: usize, life: usize) {

@@ -1,7 +1,7 @@
 //! Clients in the namespace of the workers: they come, say something, and come back there for the socket that they had.
 
 use super::person::offset_of;
-use super::worker::{guest, seat_of};
+use super::worker::guest;
 use super::world::World;
 use crate::client::Transport;
 use crate::names::digits;
@@ -127,7 +127,8 @@ impl World {
         if !is_same {
             self.people[name].work_offset = None;
             self.books.join(who, room);
-            self.books.join(who, seat_of(name));
+            let seat = self.books.seat(&id);
+            self.books.join(who, seat);
         }
         if !was_slow {
             self.deeds.comes(publisher, life, id);

@@ -7,7 +7,7 @@ use backend::Link;
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Emit, FromWorker, Hello, Membership, Target, ToWorker, Welcome};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The backend of all workers, and its namespace.
 pub(crate) const BACKEND: &str = "kitchen";
@@ -18,7 +18,6 @@ const FETCH_MS: u32 = 3_000;
 const TABLES: u64 = 3;
 /// In the books a client is another one in that namespace, and what is said for it alone is said to a room of its own.
 const GUESTS: usize = 4_000_000;
-const SEATS: usize = 5_000_000;
 /// No history has so many.
 const CLIENTS: usize = 10_000;
 
@@ -26,11 +25,6 @@ const CLIENTS: usize = 10_000;
 /// off may hear what it has heard with the socket before.
 pub(crate) fn guest(name: usize, sockets: usize) -> usize {
     GUESTS + sockets * CLIENTS + name
-}
-
-/// The room in the books of all that workers say to surely that one client.
-pub(crate) fn seat_of(name: usize) -> usize {
-    SEATS + name
 }
 
 /// Where it is written down what workers say and do.
@@ -59,8 +53,8 @@ pub(crate) struct Worker {
     commands: u64,
     /// Commands that the gateway may not have, with their numbers.
     kept: VecDeque<(u64, proto::Command)>,
-    /// Sockets that are its own, with the names of their clients.
-    sockets: BTreeMap<String, usize>,
+    /// Sockets that are its own.
+    sockets: BTreeSet<String>,
     /// Lists of sockets that it asked for, by their numbers, how many it has asked for, and how many it asks for when a client comes.
     lists: BTreeSet<u64>,
     asked: u64,
@@ -85,7 +79,7 @@ impl Worker {
             inbox: VecDeque::new(),
             commands: 0,
             kept: VecDeque::new(),
-            sockets: BTreeMap::new(),
+            sockets: BTreeSet::new(),
             lists: BTreeSet::new(),
             asked: 0,
             each,
@@ -213,31 +207,23 @@ impl Worker {
     }
 
     /// `socket.join(table); io.to(table).emit("told", number)`, and for every other event `socket.leave(table)`.
-    fn seat(&self, socket: &str, name: usize, event: u64, voice: &mut Voice<'_>) -> Vec<Order> {
+    fn seat(&self, socket: &str, event: u64, voice: &mut Voice<'_>) -> Vec<Order> {
         let table = format!("table-{}", event % TABLES);
         let member = || Membership {
             of: Some(Target::room(NAMESPACE, socket)),
             rooms: vec![table.clone()],
         };
         let to = Target::room(NAMESPACE, table.as_str());
-        let mut orders = vec![
-            Order::Join(member()),
-            self.say(to, "told", seat_of(name), voice),
-        ];
+        let seat = voice.books.seat(socket);
+        let mut orders = vec![Order::Join(member()), self.say(to, "told", seat, voice)];
         orders.extend(event.is_multiple_of(2).then(|| Order::Leave(member())));
         orders
-    }
-
-    fn connects(&mut self, connect: &proto::Connect) {
-        let auth = digits(std::str::from_utf8(&connect.auth).expect("text"));
-        self.sockets
-            .insert(connect.socket.clone(), auth[0] as usize);
     }
 
     fn handle(&mut self, item: proto::Item, voice: &mut Voice<'_>) -> Vec<Order> {
         match item.what.expect("an item") {
             What::Connect(connect) => {
-                self.connects(&connect);
+                self.sockets.insert(connect.socket.clone());
                 let decision = Order::Decision(proto::Decision {
                     socket: connect.socket,
                     admit: true,
@@ -248,7 +234,7 @@ impl Worker {
             }
             What::Resume(resume) => {
                 let connect = resume.connect.expect("what the client said");
-                self.connects(&connect);
+                self.sockets.insert(connect.socket);
                 Vec::new()
             }
             What::Found(found) => {
@@ -259,12 +245,15 @@ impl Worker {
             }
             What::Failed(failed) => panic!("a command of a worker failed: {failed:?}"),
             What::Event(event) => {
-                let known = self.sockets.get(&event.socket).copied();
-                let name = known.expect("an event of a socket that it knows");
+                let is_known = self.sockets.contains(&event.socket);
+                assert!(
+                    is_known,
+                    "a worker got an event of a socket that it does not know"
+                );
                 let said = digits(std::str::from_utf8(&event.args).expect("text"));
                 let (by, run) = (said[0] as usize, self.run());
                 voice.deeds.handle(by, said[1], item.redelivered, run);
-                let mut orders = self.seat(&event.socket, name, said[1], voice);
+                let mut orders = self.seat(&event.socket, said[1], voice);
                 let ack = (event.ack != 0).then(|| {
                     Order::Ack(proto::Ack {
                         socket: event.socket,
@@ -278,19 +267,18 @@ impl Worker {
             }
             What::Gone(gone) => {
                 // Its client may come back for it, and hears then what was said when it had gone.
-                let name = self.sockets.remove(&gone.socket);
-                let note = name.map(|name| {
+                let had = self.sockets.remove(&gone.socket);
+                let note = had.then(|| {
+                    let seat = voice.books.seat(&gone.socket);
                     let to = Target::room(NAMESPACE, gone.socket.as_str());
-                    self.say(to, "note", seat_of(name), voice)
+                    self.say(to, "note", seat, voice)
                 });
                 note.into_iter().collect()
             }
             What::Part(part) => {
                 let had = self.sockets.remove(&part.socket);
                 let socket = part.socket;
-                let ended = had
-                    .is_none()
-                    .then_some(Order::Ended(proto::Ended { socket }));
+                let ended = (!had).then_some(Order::Ended(proto::Ended { socket }));
                 ended.into_iter().collect()
             }
             _ => Vec::new(),
