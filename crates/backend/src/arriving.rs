@@ -168,8 +168,9 @@ fn take_home(queue: &mut Queue, name: Name, record: &Record) -> Result<(), Unfit
     let failed = held.iter().chain(&owed).any(Entry::is_failed);
     need(!failed, "homes.items", "about the socket")?;
     let phase = match record.phase {
-        // Its deadline comes behind it.
-        0 => Phase::Deciding { due_ms: 0 },
+        0 => Phase::Deciding {
+            number: record.number,
+        },
         1 => Phase::In,
         2 => Phase::Gone,
         _ => return need(false, "homes.phase", "0 to 2"),
@@ -269,10 +270,9 @@ fn take_deadlines(
         let (name, left_ms) = (name_of(&due.socket)?, due.left_ms);
         let due_ms = queue.now_ms + left_ms.min(queue.settings.connect_timeout_ms);
         if let Some(home) = queue.homes.last_mut(&name)
-            && home.is_deciding()
+            && let Some(number) = home.deciding()
         {
-            home.phase = Phase::Deciding { due_ms };
-            deadlines.decide_by(due_ms, name);
+            deadlines.decide_by(due_ms, name, number);
         }
     }
     Ok(())

@@ -199,7 +199,9 @@ impl Backend {
         } = self.parts.at(now_ms);
         let deadlines = &mut self.deadlines;
         match up {
-            Up::Connect(connect) => news::on_connect(queue, openings, deadlines, connect),
+            Up::Connect { number, connect } => {
+                news::on_connect(queue, openings, deadlines, (number, connect));
+            }
             Up::Event(event) => news::on_event(queue, deadlines, event),
             Up::Opening(opening) => openings.on_opening(queue, opening),
             Up::Moved {

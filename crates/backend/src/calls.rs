@@ -7,11 +7,13 @@
 use crate::bounds::CALL_BYTES;
 use crate::check::Fault;
 use crate::commands;
-use crate::endpoint::{ENDPOINT, Endpoint};
+use crate::endpoint::ENDPOINT;
 use crate::entry::Entry;
 use crate::home::{Home, Phase, Turn};
+use crate::ledger::Ledger;
 use crate::message::{Ack, Down, Refusal, Why};
 use crate::name::Name;
+use crate::outlet::Outlet;
 use crate::parts::Parts;
 use crate::proto;
 use crate::proto::command::What;
@@ -335,42 +337,42 @@ fn answer_in_its_place(queue: &mut Queue, name: Name, entry: &Entry, taken: bool
 
 /// Looks at all that wait: some waited for too long.
 pub(crate) fn look_at_row(queue: &mut Queue) {
-    let row = queue.endpoint.as_ref().map(Endpoint::names);
-    for name in row.into_iter().flatten() {
-        give_up_late(queue, name);
+    let Some(endpoint) = &queue.endpoint else {
+        return;
+    };
+    let patience = Patience {
+        now_ms: queue.now_ms,
+        event_ms: queue.settings.park_timeout_ms,
+        news_ms: endpoint.calling().keep_ms,
+    };
+    for name in endpoint.names() {
+        give_up_late(queue, name, patience);
     }
+    let Queue {
+        homes,
+        ledger,
+        outlet,
+        ..
+    } = queue;
+    // Lives that wait for the end of the one before have no place in the row.
+    homes.retain_later(|name, home| {
+        let any = patience.end((name, home), ledger, outlet);
+        !any || home.phase != Phase::Gone || !home.items.held().is_empty()
+    });
 }
 
-fn give_up_late(queue: &mut Queue, name: Name) {
-    let patience_ms = queue.settings.park_timeout_ms;
-    let endpoint = queue.endpoint.as_ref();
-    let keep_ms = endpoint.map_or(0, |endpoint| endpoint.calling().keep_ms);
-    let Some(home) = queue.homes.get_mut(&name) else {
+fn give_up_late(queue: &mut Queue, name: Name, patience: Patience) {
+    let Queue {
+        homes,
+        ledger,
+        outlet,
+        ..
+    } = queue;
+    let Some(home) = homes.get_mut(&name) else {
         return;
     };
-    let is_late = |entry: &Entry| {
-        let kept_ms = if entry.is_event() {
-            patience_ms
-        } else {
-            keep_ms
-        };
-        entry.came_ms + kept_ms <= queue.now_ms
-    };
-    let late = home.items.take_held(is_late);
-    if late.is_empty() {
+    if !patience.end((name, home), ledger, outlet) {
         return;
-    }
-    for entry in late {
-        queue.ledger.release(entry.bytes);
-        if !entry.is_event() {
-            queue.outlet.counts.dead_letters += 1;
-            continue;
-        }
-        let waits = entry.ack().is_none_or(|ack| home.items.end_wait(ack));
-        if waits && home.phase == Phase::In {
-            let ack = entry.ack().unwrap_or(0);
-            queue.outlet.refuse(name, ack, Why::Absent);
-        }
     }
     if !home.items.held().is_empty() {
         return line_up(queue, name, queue.now_ms);
@@ -379,5 +381,46 @@ fn give_up_late(queue: &mut Queue, name: Name) {
     take_turn(queue, name);
     if gone {
         queue.forget(name);
+    }
+}
+
+/// For how long items wait for a call.
+#[derive(Clone, Copy)]
+struct Patience {
+    now_ms: u64,
+    event_ms: u64,
+    news_ms: u64,
+}
+
+impl Patience {
+    fn is_over(self, entry: &Entry) -> bool {
+        let kept_ms = match entry.is_event() {
+            true => self.event_ms,
+            false => self.news_ms,
+        };
+        entry.came_ms + kept_ms <= self.now_ms
+    }
+
+    /// Nobody hears of what this socket has waited with for too long, and its client is told. `false`: there is nothing.
+    fn end(
+        self,
+        (name, home): (Name, &mut Home),
+        ledger: &mut Ledger,
+        outlet: &mut Outlet,
+    ) -> bool {
+        let late = home.items.take_held(|entry| self.is_over(entry));
+        for entry in &late {
+            ledger.release(entry.bytes);
+            if !entry.is_event() {
+                outlet.counts.dead_letters += 1;
+                continue;
+            }
+            let waits = entry.ack().is_none_or(|ack| home.items.end_wait(ack));
+            if waits && home.phase == Phase::In {
+                let ack = entry.ack().unwrap_or(0);
+                outlet.refuse(name, ack, Why::Absent);
+            }
+        }
+        !late.is_empty()
     }
 }

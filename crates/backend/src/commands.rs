@@ -11,6 +11,7 @@ use crate::parts::Parts;
 use crate::proto;
 use crate::proto::command::What;
 use crate::proto::item;
+use crate::question::Asks;
 use crate::queue::Queue;
 use types::Target;
 
@@ -86,12 +87,13 @@ pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<()
         What::Ask(mut ask) => {
             let to = ask.emit.as_ref().and_then(|emit| emit.to.as_ref());
             let to = route(queue, to)?;
-            ask.query = questions.ask(worker, ask.query, shards(queue, to))?;
+            ask.query = questions.ask(worker, ask.query, (Asks::Answers, shards(queue, to)))?;
             order(queue, to, What::Ask(ask));
         }
         What::Fetch(mut fetch) => {
             route(queue, fetch.of.as_ref())?;
-            fetch.query = questions.ask(worker, fetch.query, shards(queue, To::All))?;
+            let asked = (Asks::Sockets, shards(queue, To::All));
+            fetch.query = questions.ask(worker, fetch.query, asked)?;
             order(queue, To::All, What::Fetch(fetch));
         }
         What::Ended(ended) => parting::note_over(queue, worker, &ended.socket)?,
@@ -100,7 +102,8 @@ pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<()
         What::Reply(reply) => questions.take_reply(queue, worker, reply)?,
         What::Count(mut count) => {
             check_namespace(&queue.settings.scope, &count.namespace)?;
-            count.query = questions.ask(worker, count.query, shards(queue, To::One))?;
+            let asked = (Asks::Count, shards(queue, To::One));
+            count.query = questions.ask(worker, count.query, asked)?;
             order(queue, To::One, What::Count(count));
         }
     }

@@ -1,7 +1,6 @@
 //! Clients that wait for a decision or for the answer to an event, and until when.
 
 use crate::bounds::{LOOK_MS, STILL_MS};
-use crate::home::Phase;
 use crate::message::Why;
 use crate::name::Name;
 use crate::queue::Queue;
@@ -9,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    decisions: VecDeque<(u64, Name)>,
+    /// Newcomers, by the numbers of their CONNECTs.
+    decisions: VecDeque<(u64, Name, u64)>,
     /// When the events came whose answers are awaited, the oldest first.
     came: VecDeque<(u64, Name, u64)>,
     /// Those whose sockets were without a worker meanwhile: when they are looked at again, and when they came.
@@ -19,17 +19,16 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    pub(crate) fn decide_by(&mut self, due_ms: u64, name: Name) {
-        self.decisions.push_back((due_ms, name));
+    pub(crate) fn decide_by(&mut self, due_ms: u64, name: Name, number: u64) {
+        self.decisions.push_back((due_ms, name, number));
     }
 
     /// The next newcomer about whom somebody should have decided by now, or has: nobody waits for those.
-    pub(crate) fn next_decision(&mut self, queue: &Queue) -> Option<(u64, Name)> {
-        self.decisions.pop_front_if(|(due_ms, name)| {
-            let home = queue.homes.last(name);
-            let waits = home.is_some_and(|home| home.phase == Phase::Deciding { due_ms: *due_ms });
-            *due_ms <= queue.now_ms || !waits
-        })
+    pub(crate) fn next_decision(&mut self, queue: &Queue) -> Option<(Name, u64)> {
+        let next = self.decisions.pop_front_if(|(due_ms, name, number)| {
+            *due_ms <= queue.now_ms || !queue.homes.waits_for_decision(name, *number)
+        });
+        next.map(|(_, name, number)| (name, number))
     }
 
     /// Nobody waits for a decision or an answer. Those that have theirs count until time passes.
@@ -43,7 +42,7 @@ impl Deadlines {
     }
 
     /// The newcomers about whom somebody is to decide, and when that is due.
-    pub(crate) fn decisions(&self) -> impl Iterator<Item = (u64, Name)> {
+    pub(crate) fn decisions(&self) -> impl Iterator<Item = (u64, Name, u64)> {
         self.decisions.iter().copied()
     }
 

@@ -200,6 +200,12 @@ impl Endpoint {
         self.line_up(name, home, now_ms);
     }
 
+    /// Its client is back, and its next life waits for what the endpoint has to hear of this one: calls are made as if none had failed.
+    pub(crate) fn hurry(&mut self, name: Name, home: &mut Home, now_ms: u64) {
+        (home.turn.attempts, home.turn.not_before_ms) = (0, 0);
+        self.line_up(name, home, now_ms);
+    }
+
     /// Those that go with others are due before those that go alone.
     pub(crate) fn batch_is_first(&self) -> bool {
         match (self.together.first(), self.alone.first()) {

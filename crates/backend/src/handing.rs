@@ -38,12 +38,10 @@ pub(crate) fn record(parts: &Parts, deadlines: &Deadlines) -> Backend {
         ack,
         age_ms: now_ms.saturating_sub(came_ms),
     });
-    let undecided = |(due_ms, name): &(u64, Name)| {
-        let home = queue.homes.last(name);
-        home.is_some_and(|home| home.phase == Phase::Deciding { due_ms: *due_ms })
-    };
-    let decisions = deadlines.decisions().filter(undecided);
-    let decisions = decisions.map(|(due_ms, name)| Due {
+    let decisions = deadlines.decisions();
+    let undecided =
+        decisions.filter(|(_, name, number)| queue.homes.waits_for_decision(name, *number));
+    let decisions = undecided.map(|(due_ms, name, _)| Due {
         socket: name.as_str().to_owned(),
         left_ms: due_ms.saturating_sub(now_ms),
     });
@@ -105,5 +103,6 @@ fn of_home(name: &Name, home: &Home, now_ms: u64) -> HomeRecord {
         pause_ms: home.turn.not_before_ms.saturating_sub(now_ms),
         owed: home.items.owed().iter().map(items).collect(),
         life: home.items.life(),
+        number: home.deciding().unwrap_or(0),
     }
 }

@@ -9,9 +9,9 @@ use prost::Message;
 /// How far a socket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its worker decides whether it is let in, by then.
+    /// Its worker decides whether it is let in: about the CONNECT with this number.
     Deciding {
-        due_ms: u64,
+        number: u64,
     },
     In,
     /// It ended; its worker has not heard of it yet.
@@ -115,7 +115,15 @@ impl Home {
     }
 
     pub(crate) fn is_deciding(&self) -> bool {
-        matches!(self.phase, Phase::Deciding { .. })
+        self.deciding().is_some()
+    }
+
+    /// The number of the CONNECT about which its worker decides.
+    pub(crate) fn deciding(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Deciding { number } => Some(number),
+            Phase::In | Phase::Gone => None,
+        }
     }
 
     /// It is let in. Returns the bytes that this frees.

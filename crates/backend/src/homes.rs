@@ -110,6 +110,12 @@ impl Homes {
         }
     }
 
+    /// The client of its last life waits for the decision about this CONNECT.
+    pub(crate) fn waits_for_decision(&self, name: &Name, number: u64) -> bool {
+        let last = self.last(name);
+        last.is_some_and(|home| home.deciding() == Some(number))
+    }
+
     /// The last life, if it waits for one before.
     pub(crate) fn later_mut(&mut self, name: &Name) -> Option<&mut Home> {
         self.later.get_mut(name)?.back_mut().map(|home| &mut **home)
@@ -136,6 +142,14 @@ impl Homes {
     pub(crate) fn all_later(&self) -> impl Iterator<Item = (&Name, &Home)> {
         let later = self.later.iter();
         later.flat_map(|(name, homes)| homes.iter().map(move |home| (name, &**home)))
+    }
+
+    /// Leaves out those of them that are not kept.
+    pub(crate) fn retain_later(&mut self, mut keep: impl FnMut(Name, &mut Home) -> bool) {
+        self.later.retain(|name, homes| {
+            homes.retain_mut(|home| keep(*name, home));
+            !homes.is_empty()
+        });
     }
 
     /// Each of all lives.

@@ -143,10 +143,11 @@ fn condemn(queue: &mut Queue, name: Name, entry: &Entry) {
             return;
         }
         queue.outlet.refuse(name, ack, Why::Deadly);
-    } else if home.is_deciding() {
+    } else if let Some(number) = home.deciding() {
         queue.counts().refused_deadly += 1;
         queue.forget(name);
-        queue.outlet.decide(name, Err(Refusal::unavailable()));
+        let refusal = Refusal::unavailable();
+        queue.outlet.decide(name, number, Err(refusal));
     } else {
         return;
     }

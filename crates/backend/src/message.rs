@@ -9,8 +9,11 @@ use bytes::Bytes;
 /// From a shard.
 #[derive(Clone, Debug)]
 pub enum Up {
-    /// A client wants in; the shard waits for [`Down::Decide`].
-    Connect(Box<proto::Connect>),
+    /// A client wants in; the shard waits for [`Down::Decide`] with the same number. No other CONNECT of a client that comes to this id has it.
+    Connect {
+        number: u64,
+        connect: Box<proto::Connect>,
+    },
     Event(Event),
     /// A request for a session, if workers want to decide about these; the shard waits for [`Down::Verdict`] or [`Down::Unavailable`].
     Opening(proto::Opening),
@@ -109,8 +112,10 @@ const SMALL_BYTES: usize = 4 << 10;
 /// For a shard.
 #[derive(Clone, Debug)]
 pub enum Down {
+    /// About the CONNECT with this number: a socket that its client left and came back to has another one.
     Decide {
         socket: Name,
+        number: u64,
         decision: Result<(), Refusal>,
     },
     Ack(Ack),

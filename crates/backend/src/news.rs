@@ -17,7 +17,7 @@ pub(crate) fn on_connect(
     queue: &mut Queue,
     openings: &mut Openings,
     deadlines: &mut Deadlines,
-    connect: Box<proto::Connect>,
+    (number, connect): (u64, Box<proto::Connect>),
 ) {
     let Some(name) = Name::parse(&connect.socket) else {
         return;
@@ -26,12 +26,12 @@ pub(crate) fn on_connect(
     let bytes_max = queue.settings.socket_bytes_max.min(AUTH_BYTES_MAX);
     if connect.auth.len() > bytes_max {
         let refusal = Refusal::too_large(bytes_max);
-        return queue.outlet.decide(name, Err(refusal));
+        return queue.outlet.decide(name, number, Err(refusal));
     }
     end_before(queue, name);
     let opening = connect.opening;
     let due_ms = queue.now_ms + queue.settings.connect_timeout_ms;
-    let deciding = Phase::Deciding { due_ms };
+    let deciding = Phase::Deciding { number };
     let mut home = Home::new(Introduction::of(&connect), deciding, queue.now_ms);
     let entry = queue.entry(name, What::Connect(connect));
     if let Some(endpoint) = &queue.endpoint
@@ -40,20 +40,21 @@ pub(crate) fn on_connect(
         // The endpoint only hears of newcomers. One that is not well keeps nobody out.
         home.admit();
         queue.homes.begin(name, home);
-        queue.outlet.decide(name, Ok(()));
+        queue.outlet.decide(name, number, Ok(()));
         return queue.push_news(name, entry);
     }
     let full = !queue.ledger.has_room(entry.bytes);
     if full || queue.is_cut_off() || !queue.workers.admit_newcomers(queue.now_ms) {
         queue.counts().refused_busy += 1;
-        return queue.outlet.decide(name, Err(Refusal::unavailable()));
+        let refusal = Refusal::unavailable();
+        return queue.outlet.decide(name, number, Err(refusal));
     }
     home.opener = openings.forget(queue, opening);
     queue.homes.begin(name, home);
     if !queue.is_called() {
         queue.homes.lacks_worker(name);
     }
-    deadlines.decide_by(due_ms, name);
+    deadlines.decide_by(due_ms, name, number);
     queue.push(name, entry);
     settle::one(queue, name);
 }
@@ -62,6 +63,10 @@ pub(crate) fn on_connect(
 fn end_before(queue: &mut Queue, name: Name) {
     if queue.homes.last(&name).is_some() {
         on_gone(queue, end_of(name, "transport close"));
+    }
+    // What is left of the life before is not left to a pause that grew while nobody waited.
+    if let (Some(endpoint), Some(home)) = (&mut queue.endpoint, queue.homes.get_mut(&name)) {
+        endpoint.hurry(name, home, queue.now_ms);
     }
 }
 
@@ -143,13 +148,13 @@ fn keep_to_the_end(queue: &mut Queue, name: Name) {
 }
 
 /// Nobody has let a newcomer in until now.
-pub(crate) fn decision_due(queue: &mut Queue, (due_ms, name): (u64, Name)) {
-    let home = queue.homes.last(&name);
-    if home.is_none_or(|home| home.phase != Phase::Deciding { due_ms }) {
+pub(crate) fn decision_due(queue: &mut Queue, (name, number): (Name, u64)) {
+    if !queue.homes.waits_for_decision(&name, number) {
         return;
     }
     queue.counts().refused_absent += 1;
-    queue.outlet.decide(name, Err(Refusal::unavailable()));
+    let refusal = Refusal::unavailable();
+    queue.outlet.decide(name, number, Err(refusal));
     on_gone(queue, end_of(name, "connect timeout"));
 }
 

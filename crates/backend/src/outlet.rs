@@ -31,8 +31,14 @@ impl Outlet {
         self.send(To::Socket(socket), down);
     }
 
-    pub(crate) fn decide(&mut self, socket: Name, decision: Result<(), Refusal>) {
-        self.tell(socket, Down::Decide { socket, decision });
+    /// About the CONNECT with this number.
+    pub(crate) fn decide(&mut self, socket: Name, number: u64, decision: Result<(), Refusal>) {
+        let decide = Down::Decide {
+            socket,
+            number,
+            decision,
+        };
+        self.tell(socket, decide);
     }
 
     pub(crate) fn refuse(&mut self, socket: Name, ack: u64, why: Why) {

@@ -18,9 +18,20 @@ pub(crate) enum Asker {
     Server(u64),
 }
 
+/// What is asked for, and so how the answer is said, also where nobody gave one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// Answers of clients or servers.
+    Answers,
+    Sockets,
+    /// How many servers there are.
+    Count,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) asker: Asker,
+    asks: Asks,
     /// Shards that owe an answer.
     shards: u16,
     /// Workers that owe one.
@@ -31,23 +42,21 @@ pub(crate) struct Question {
     bytes: usize,
     answers: Vec<proto::Answer>,
     missing: u64,
-    /// Sockets were asked for.
-    lists: bool,
     sockets: Vec<proto::Member>,
     incomplete: bool,
 }
 
 impl Question {
-    pub(crate) fn to_shards(asker: Asker, shards: u16) -> Self {
+    pub(crate) fn to_shards(asker: Asker, asks: Asks, shards: u16) -> Self {
         Self {
             asker,
+            asks,
             shards,
             workers: BTreeSet::new(),
             due_ms: None,
             bytes: 0,
             answers: Vec::new(),
             missing: 0,
-            lists: false,
             sockets: Vec::new(),
             incomplete: false,
         }
@@ -60,12 +69,18 @@ impl Question {
         missing: u64,
         due_ms: u64,
     ) -> Self {
+        let shards = u16::from(matches!(asker, Asker::Worker(..)));
         Self {
             workers,
             missing,
             due_ms: Some(due_ms),
-            ..Self::to_shards(asker, u16::from(matches!(asker, Asker::Worker(..))))
+            ..Self::to_shards(asker, Asks::Answers, shards)
         }
+    }
+
+    /// Nothing is kept of what shards say to it.
+    pub(crate) fn is_count(&self) -> bool {
+        self.asks == Asks::Count
     }
 
     pub(crate) fn is_to_servers(&self) -> bool {
@@ -121,7 +136,6 @@ impl Question {
     /// Sockets of a shard.
     pub(crate) fn found(&mut self, ledger: &mut Ledger, found: proto::Found) {
         self.shards = self.shards.saturating_sub(1);
-        self.lists = true;
         self.incomplete |= found.incomplete;
         for socket in found.sockets {
             match self.book(ledger, member_bytes(&socket)) {
@@ -156,13 +170,13 @@ impl Question {
         owes
     }
 
-    /// For a worker, under its number.
+    /// For a worker, under its number. Whoever still owes an answer is missing.
     pub(crate) fn into_item(self, query: u64) -> What {
-        if self.lists {
+        if self.asks == Asks::Sockets {
             return What::Found(proto::Found {
                 query,
                 sockets: self.sockets,
-                incomplete: self.incomplete,
+                incomplete: self.incomplete || self.shards > 0,
             });
         }
         let silent = self.workers.len() as u64 + u64::from(self.shards);

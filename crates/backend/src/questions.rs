@@ -7,7 +7,7 @@ use crate::message::{Down, To};
 use crate::proto;
 use crate::proto::command;
 use crate::proto::item::What;
-use crate::question::{Asker, Question};
+use crate::question::{Asker, Asks, Question};
 use crate::queue::Queue;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +39,8 @@ impl Questions {
         self.open
             .iter()
             .filter_map(|(number, question)| match question.asker {
+                // Shards answer at once: none is open when they are at rest.
+                Asker::Worker(..) if question.is_count() => None,
                 Asker::Worker(worker, query) => {
                     let answer = question.clone().into_item(query);
                     Some((*number, (worker, query), answer))
@@ -50,7 +52,8 @@ impl Questions {
     /// A client was asked by another process, and its answer is on the way here.
     pub(crate) fn go_on_with(&mut self, number: u64, (worker, query): (u64, u64)) {
         let asker = Asker::Worker(worker, query);
-        self.open.insert(number, Question::to_shards(asker, 1));
+        let question = Question::to_shards(asker, Asks::Answers, 1);
+        self.open.insert(number, question);
     }
 
     fn number(&mut self) -> u64 {
@@ -108,14 +111,15 @@ impl Questions {
         &mut self,
         worker: u64,
         query: u64,
-        shards: u16,
+        (asks, shards): (Asks, u16),
     ) -> Result<u64, &'static str> {
         if self.are(QUERIES_MAX, |of| of.is_of(worker) && !of.is_to_servers()) {
             return Err("65536 queries of this worker wait for their answers");
         }
         let number = self.number();
         let asker = Asker::Worker(worker, query);
-        self.open.insert(number, Question::to_shards(asker, shards));
+        let question = Question::to_shards(asker, asks, shards);
+        self.open.insert(number, question);
         Ok(number)
     }
 

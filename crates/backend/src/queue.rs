@@ -198,11 +198,17 @@ impl Queue {
 
     /// A newcomer is let in or not.
     pub(crate) fn decide(&mut self, socket: Name, decision: Result<(), Refusal>) {
-        match (&decision, self.homes.get_mut(&socket)) {
-            (Ok(()), Some(home)) => self.ledger.release(home.admit()),
-            _ => self.forget(socket),
+        let Some(home) = self.homes.get_mut(&socket) else {
+            return;
+        };
+        let Some(number) = home.deciding() else {
+            return;
+        };
+        match decision {
+            Ok(()) => self.ledger.release(home.admit()),
+            Err(_) => self.forget(socket),
         }
-        self.outlet.decide(socket, decision);
+        self.outlet.decide(socket, number, decision);
     }
 
     /// A client's event has its answer, or will have none. `false`: the client does not wait for one.

@@ -12,12 +12,15 @@ fn name(number: u64) -> String {
 }
 
 fn connect(number: u64) -> Up {
-    Up::Connect(Box::new(proto::Connect {
-        socket: name(number),
-        namespace: "/".to_owned(),
-        auth: "{}".into(),
-        ..proto::Connect::default()
-    }))
+    Up::Connect {
+        number,
+        connect: Box::new(proto::Connect {
+            socket: name(number),
+            namespace: "/".to_owned(),
+            auth: "{}".into(),
+            ..proto::Connect::default()
+        }),
+    }
 }
 
 fn event(number: u64, ack: u64) -> Up {
@@ -155,7 +158,9 @@ impl Play {
     fn hear(&mut self) {
         for out in self.backend.take_out() {
             match out.down {
-                Down::Decide { socket, decision } => {
+                Down::Decide {
+                    socket, decision, ..
+                } => {
                     let before = self.admitted.insert(text(socket), decision.is_ok());
                     assert_eq!(before, None, "decided twice");
                 }

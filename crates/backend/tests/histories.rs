@@ -128,7 +128,11 @@ fn a_newcomer_whose_worker_died_before_it_decided_was_refused() {
         namespace: "/".to_owned(),
         ..proto::Connect::default()
     };
-    backend.up(1, Up::Connect(Box::new(connect)));
+    let up = Up::Connect {
+        number: 1,
+        connect: connect.into(),
+    };
+    backend.up(1, up);
     assert_eq!(
         poll(&mut backend, 1, Link(1)).map(|sent| sent.items.len()),
         Some(1)

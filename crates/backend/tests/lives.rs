@@ -4,8 +4,10 @@ use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, Item, ToWorker};
 use backend::{Backend, Call, Calling, Down, Event, Link, Name, Outcome, Said, Settings, Up};
+use handoff::backend::Backend as Record;
 use prost::Message;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const SOCKET: &str = "00000000000000000000";
 
@@ -37,12 +39,21 @@ fn letter(item: &Item) -> String {
     format!("{letter}{again}")
 }
 
+/// No two have one number.
 fn connect() -> Up {
-    Up::Connect(Box::new(proto::Connect {
-        socket: SOCKET.to_owned(),
-        namespace: "/".to_owned(),
-        ..proto::Connect::default()
-    }))
+    static ASKED: AtomicU64 = AtomicU64::new(1);
+    connect_as(ASKED.fetch_add(1, Ordering::Relaxed))
+}
+
+fn connect_as(number: u64) -> Up {
+    Up::Connect {
+        number,
+        connect: Box::new(proto::Connect {
+            socket: SOCKET.to_owned(),
+            namespace: "/".to_owned(),
+            ..proto::Connect::default()
+        }),
+    }
 }
 
 fn gone() -> Up {
@@ -87,14 +98,22 @@ fn decides(first: u64, handled: u64, admit: bool) -> FromWorker {
     }
 }
 
-/// Whether its client was let in, each time that somebody said so.
-fn decisions(backend: &mut Backend) -> Vec<bool> {
+/// The numbers of the CONNECTs that were decided about, and whether the client was let in.
+fn decided(backend: &mut Backend) -> Vec<(u64, bool)> {
     let out = backend.take_out().into_iter();
     let decisions = out.filter_map(|out| match out.down {
-        Down::Decide { decision, .. } => Some(decision.is_ok()),
+        Down::Decide {
+            number, decision, ..
+        } => Some((number, decision.is_ok())),
         _ => None,
     });
     decisions.collect()
+}
+
+/// Whether its client was let in, each time that somebody said so.
+fn decisions(backend: &mut Backend) -> Vec<bool> {
+    let decided = decided(backend).into_iter();
+    decided.map(|(_, admitted)| admitted).collect()
 }
 
 /// A worker and its socket. It has handled one item and said one command.
@@ -296,6 +315,52 @@ fn the_next_process_goes_on_with_both() {
     assert_eq!(sent(&mut heir, 10_000, Link(3)), "C");
 }
 
+/// The decision about a connection that had ended was taken for one about the next: it names the CONNECT that it is about.
+#[test]
+fn a_decision_names_the_connect_that_it_is_about() {
+    let mut backend = Backend::new(Settings::default());
+    attach(&mut backend, 1, Link(1));
+    backend.up(1, connect_as(7));
+    assert_eq!(sent(&mut backend, 1, Link(1)), "C");
+    let said = decides(1, 1, true);
+    backend.received(1, Link(1), said).expect("in order");
+    assert_eq!(decided(&mut backend), [(7, true)]);
+    backend.up(2, gone());
+    backend.up(2, connect_as(8));
+    assert_eq!(sent(&mut backend, 2, Link(1)), "G");
+    backend.received(3, Link(1), handled(2)).expect("in order");
+    assert_eq!(sent(&mut backend, 3, Link(1)), "C");
+    // The next process knows it, too.
+    let record = backend.record(3);
+    let mut heir = Backend::new(Settings::default());
+    heir.arrive(3, &record, &HashSet::new()).expect("a record");
+    heir.tick(1_000_000);
+    assert_eq!(decided(&mut heir), [(8, false)]);
+    let said = decides(2, 3, false);
+    backend.received(4, Link(1), said).expect("in order");
+    assert_eq!(decided(&mut backend), [(8, false)]);
+    backend.up(5, connect_as(9));
+    backend.tick(5 + Settings::default().connect_timeout_ms);
+    assert_eq!(decided(&mut backend), [(9, false)]);
+}
+
+/// A build of before had no numbers.
+#[test]
+fn the_record_of_a_build_without_numbers_is_taken() {
+    let mut backend = Backend::new(Settings::default());
+    attach(&mut backend, 1, Link(1));
+    backend.up(1, connect_as(7));
+    let mut record = Record::read(&backend.record(2)).expect("a record");
+    assert_eq!(std::mem::take(&mut record.homes[0].number), 7);
+    let mut heir = Backend::new(Settings::default());
+    heir.arrive(2, &record.write(), &HashSet::new())
+        .expect("a record");
+    heir.up(3, gone());
+    heir.up(3, connect_as(1));
+    heir.tick(3 + Settings::default().connect_timeout_ms);
+    assert_eq!(decided(&mut heir), [(1, false)]);
+}
+
 // ---- endpoints ----------------------------------------------------------------------------------------------------------------
 
 fn calls(decides: bool) -> Backend {
@@ -347,6 +412,84 @@ fn an_endpoint_hears_of_the_end_before_it_hears_of_the_return() {
         assert_eq!(decisions(&mut backend), [true, true]);
         assert_eq!((backend.sockets(), backend.bytes()), (1, 0));
     }
+}
+
+/// Calls about the connection before had failed, and the next one was due when the client had been refused.
+#[test]
+fn a_client_that_came_back_waited_for_the_pause_of_its_own_end() {
+    let calling = Calling {
+        batch_delay_ms: 0,
+        retry_min_ms: 20_000,
+        ..Calling::default()
+    };
+    let mut backend = Backend::calling(Settings::default(), calling);
+    backend.up(1, connect());
+    let (news, call) = next(&mut backend, 1);
+    assert_eq!(news, "C");
+    end(&mut backend, 1, call, Outcome::Taken(Vec::new()));
+    backend.up(2, gone());
+    let (_, call) = next(&mut backend, 2);
+    end(&mut backend, 3, call, Outcome::Failed);
+    assert_eq!(next(&mut backend, 4).0, "");
+    backend.up(4, connect());
+    let (news, call) = next(&mut backend, 4);
+    assert_eq!(news, "G'");
+    end(&mut backend, 4, call, Outcome::Taken(Vec::new()));
+    let (news, call) = next(&mut backend, 4);
+    assert_eq!(news, "C");
+    end(&mut backend, 4, call, Outcome::Taken(Vec::new()));
+    assert_eq!(decisions(&mut backend), [true, true]);
+}
+
+/// What waits behind a call that hangs waited without an end.
+#[test]
+fn items_of_a_connection_that_waits_for_the_end_of_another_were_never_late() {
+    let mut backend = calls(false);
+    backend.up(1, connect());
+    let (_, call) = next(&mut backend, 1);
+    end(&mut backend, 1, call, Outcome::Taken(Vec::new()));
+    backend.up(2, gone());
+    let (news, hangs) = next(&mut backend, 2);
+    assert_eq!(news, "G");
+    // One connection that ends, and one that stays.
+    backend.up(3, connect());
+    backend.up(3, event(0));
+    backend.up(4, gone());
+    backend.up(5_000, connect());
+    backend.up(5_000, event(0));
+    let introduced = backend.bytes();
+    let patience_ms = Settings::default().park_timeout_ms;
+    let refused = |backend: &mut Backend| {
+        let out = backend.take_out().into_iter();
+        let refused = out.filter(|out| matches!(out.down, Down::Refuse { .. }));
+        refused.count()
+    };
+    backend.tick(4_999 + patience_ms);
+    // The client of the first event is gone.
+    assert_eq!(refused(&mut backend), 0);
+    assert!(backend.bytes() < introduced);
+    backend.tick(6_000 + patience_ms);
+    assert_eq!(refused(&mut backend), 1);
+    assert_eq!(backend.counts().dead_letters, 0);
+    // Nobody keeps the news of the one that ended for longer than that of others.
+    let keep_ms = Calling::default().keep_ms;
+    backend.tick(4_500 + keep_ms);
+    assert_eq!(backend.counts().dead_letters, 2);
+    end(
+        &mut backend,
+        4_600 + keep_ms,
+        hangs,
+        Outcome::Taken(Vec::new()),
+    );
+    let (news, call) = next(&mut backend, 4_700 + keep_ms);
+    assert_eq!(news, "C");
+    end(
+        &mut backend,
+        4_800 + keep_ms,
+        call,
+        Outcome::Taken(Vec::new()),
+    );
+    assert_eq!((backend.sockets(), backend.bytes()), (1, 0));
 }
 
 /// It only hears of newcomers: who comes back speaks at once, and may go again.

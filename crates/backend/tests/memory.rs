@@ -49,6 +49,13 @@ fn name(number: u64) -> String {
 }
 
 /// As browsers come.
+fn comes(number: u64) -> Up {
+    Up::Connect {
+        number,
+        connect: connect(number).into(),
+    }
+}
+
 fn connect(number: u64) -> Connect {
     let header = |(name, value): &(&str, &str)| Header {
         name: (*name).to_owned(),
@@ -115,7 +122,7 @@ fn lists_of_a_socket_that_were_used_once_kept_their_places() {
     backend.attach(1, Link(1), &hello).expect("welcome");
     let before = HELD.with(Cell::get);
     for number in 0..SOCKETS {
-        backend.up(1, Up::Connect(Box::new(connect(number))));
+        backend.up(1, comes(number));
         while backend.poll(1, Link(1)).is_some() {}
         // It says that it handled the CONNECT, and decides later.
         let handled = FromWorker {
@@ -174,7 +181,7 @@ fn ends_that_wait_for_an_endpoint_took_six_times_the_memory_that_was_counted() {
     let before = HELD.with(Cell::get);
     let mut backend = told(true);
     for number in 0..SOCKETS {
-        backend.up(1, Up::Connect(Box::new(connect(number))));
+        backend.up(1, comes(number));
     }
     while let Some(call) = backend.next_call(1) {
         let ended = backend.call_ended(1, call.number, Outcome::Taken(Vec::new()));
@@ -194,7 +201,7 @@ fn beginnings_and_events_that_wait_count_as_what_they_cost() {
     let mut backend = told(false);
     let before = HELD.with(Cell::get);
     for number in 0..SOCKETS {
-        backend.up(1, Up::Connect(Box::new(connect(number))));
+        backend.up(1, comes(number));
         for _ in 0..4 {
             backend.up(1, event(number));
         }

@@ -63,6 +63,13 @@ fn connect(socket: &str) -> proto::Connect {
     }
 }
 
+fn comes(socket: &str) -> Up {
+    Up::Connect {
+        number: 1,
+        connect: connect(socket).into(),
+    }
+}
+
 fn admission(socket: &str) -> proto::Decision {
     proto::Decision {
         socket: socket.to_owned(),
@@ -75,7 +82,7 @@ fn admission(socket: &str) -> proto::Decision {
 fn asked() -> Backend {
     let mut backend = Backend::new(Settings::default());
     attach(&mut backend, 1, Link(1));
-    backend.up(1, Up::Connect(connect(SOCKET).into()));
+    backend.up(1, comes(SOCKET));
     assert_eq!(items(&mut backend, Link(1)).len(), 1);
     backend
 }
@@ -206,7 +213,7 @@ fn crowd() -> (Backend, Vec<String>) {
     attach(&mut backend, 1, Link(1));
     let names: Vec<String> = (0..COUNT).map(|number| format!("{number:020}")).collect();
     for (number, socket) in (1..).zip(&names) {
-        backend.up(1, Up::Connect(connect(socket).into()));
+        backend.up(1, comes(socket));
         assert_eq!(items(&mut backend, Link(1)).len(), 1);
         let mut said = says(number, Order::Decision(admission(socket)));
         said.handled = number;

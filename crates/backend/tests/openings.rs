@@ -562,7 +562,11 @@ fn clients_that_were_let_in_and_never_joined_were_kept_without_bound() {
             opening,
             ..proto::Connect::default()
         };
-        backend.up(2, Up::Connect(connect.into()));
+        let up = Up::Connect {
+            number: opening,
+            connect: connect.into(),
+        };
+        backend.up(2, up);
         let gets =
             |backend: &mut Backend, link| std::iter::from_fn(|| backend.poll(2, link)).count() > 0;
         let got = (gets(&mut backend, A), gets(&mut backend, B));

@@ -17,11 +17,14 @@ fn hello(instance: &str, received: u64) -> proto::Hello {
 }
 
 fn connect(socket: &str) -> Up {
-    Up::Connect(Box::new(proto::Connect {
-        socket: socket.to_owned(),
-        namespace: "/".to_owned(),
-        ..proto::Connect::default()
-    }))
+    Up::Connect {
+        number: 1,
+        connect: Box::new(proto::Connect {
+            socket: socket.to_owned(),
+            namespace: "/".to_owned(),
+            ..proto::Connect::default()
+        }),
+    }
 }
 
 fn speak(backend: &mut Backend, socket: &str, ack: u64) {
@@ -182,4 +185,61 @@ fn what_is_not_as_it_must_be_is_named() {
     });
     assert!(answer.starts_with("questions.item: "), "{answer}");
     assert_eq!(heir(b"nonsense").err().as_deref(), Some("it is no record"));
+}
+
+fn fetches(query: u64, first: u64) -> proto::FromWorker {
+    let fetch = proto::Fetch {
+        query,
+        of: Some(proto::Target::all_of("/")),
+        timeout_ms: 1_000,
+    };
+    proto::FromWorker {
+        first,
+        commands: vec![proto::Command {
+            what: Some(proto::command::What::Fetch(fetch)),
+            ..proto::Command::default()
+        }],
+        ..proto::FromWorker::default()
+    }
+}
+
+/// The list had the sockets of the shards that had answered, and was said to be whole. One without any answer was answered with answers of
+/// clients.
+#[test]
+fn a_list_that_one_shard_still_owed_was_whole_after_an_upgrade() {
+    let mut old = Backend::new(Settings {
+        shards: 2,
+        ..Settings::default()
+    });
+    old.attach(1_000, Link(1), &hello("w", 0)).expect("welcome");
+    for number in [1, 2] {
+        let asks = fetches(6 + number, number);
+        old.received(1_000, Link(1), asks).expect("in order");
+    }
+    let ann = proto::Member {
+        socket: "a".repeat(20),
+        ..proto::Member::default()
+    };
+    let half = proto::Found {
+        query: 1,
+        sockets: vec![ann],
+        incomplete: false,
+    };
+    old.up(1_000, Up::Found(half));
+    let mut new = heir(&old.record(1_000)).expect("a good record");
+    let again = proto::Hello {
+        resumes: true,
+        ..hello("w", 0)
+    };
+    new.attach(5_001, Link(1), &again).expect("welcome");
+    let sent = std::iter::from_fn(|| new.poll(5_001, Link(1)));
+    let messages = sent.map(|message| proto::ToWorker::decode(message).expect("a message"));
+    let items = messages.flat_map(|message| message.items);
+    let found = items.map(|item| match item.what {
+        Some(proto::item::What::Found(found)) => {
+            (found.query, found.sockets.len(), found.incomplete)
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(found.collect::<Vec<_>>(), [(7, 1, true), (8, 0, true)]);
 }

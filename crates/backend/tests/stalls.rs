@@ -60,7 +60,11 @@ impl Scene {
             namespace: "/".to_owned(),
             ..proto::Connect::default()
         };
-        self.backend.up(self.now_ms, Up::Connect(connect.into()));
+        let up = Up::Connect {
+            number: 1,
+            connect: connect.into(),
+        };
+        self.backend.up(self.now_ms, up);
         assert_eq!(self.items(link).len(), 1);
         let admit = Order::Decision(proto::Decision {
             socket: SOCKET.to_owned(),

@@ -75,7 +75,11 @@ fn comes(backend: &mut Backend, name: &str) -> Order {
         namespace: "/".to_owned(),
         ..proto::Connect::default()
     };
-    backend.up(1, Up::Connect(connect.into()));
+    let up = Up::Connect {
+        number: 1,
+        connect: connect.into(),
+    };
+    backend.up(1, up);
     Order::Decision(proto::Decision {
         socket: name.to_owned(),
         admit: true,
@@ -337,13 +341,14 @@ fn a_worker_that_leaves_never_got_the_answers_that_it_waited_for() {
 fn large_connects_were_kept_without_bound() {
     let mut backend = attached();
     let bytes_max = 64 << 10;
-    let connect = |auth: usize| {
-        Up::Connect(Box::new(proto::Connect {
+    let connect = |auth: usize| Up::Connect {
+        number: 1,
+        connect: Box::new(proto::Connect {
             socket: "0".repeat(20),
             namespace: "/".to_owned(),
             auth: vec![b'1'; auth].into(),
             ..proto::Connect::default()
-        }))
+        }),
     };
     backend.up(1, connect(bytes_max + 1));
     assert_eq!(backend.sockets(), 0);

@@ -381,7 +381,7 @@ impl Plane {
         let mut asked = asked.filter(|(of, side)| side.others > 0 && space.may_ask(*of));
         let is_deaf = asked.any(|(dialect, _)| {
             let answers = space::answers(&self.names, &self.settings, namespace, dialect);
-            self.unheard.contains(&answers)
+            answers.iter().any(|topic| self.unheard.contains(topic))
         });
         if is_deaf || space.is_counting() {
             return;

@@ -133,8 +133,8 @@ pub(crate) fn topics(names: &Names, settings: &Settings, namespace: &str) -> Vec
         topics.push(Topic::Pattern(names.pattern(namespace)));
         let requests = names.requests(namespace);
         let marker = names.marker("classic", &requests);
-        let channels = [names.responses(namespace), requests, marker];
-        topics.extend(channels.map(Topic::Channel));
+        topics.extend(answers(names, settings, namespace, Dialect::Classic));
+        topics.extend([requests, marker].map(Topic::Channel));
     }
     if settings.hears(Dialect::Sharded) {
         let (inbox, main) = (names.room(namespace, &settings.uid), names.main(namespace));
@@ -144,18 +144,22 @@ pub(crate) fn topics(names: &Names, settings: &Settings, namespace: &str) -> Vec
     topics
 }
 
-/// Where answers to our questions come.
+/// Where answers to our questions come. A classic server answers in one of two channels (`publishOnSpecificResponseChannel`), and nobody knows in
+/// which.
 pub(crate) fn answers(
     names: &Names,
     settings: &Settings,
     namespace: &str,
     dialect: Dialect,
-) -> Topic {
+) -> Vec<Topic> {
     let inbox = || names.room(namespace, &settings.uid);
     match dialect {
-        Dialect::Classic => Topic::Channel(names.responses(namespace)),
-        Dialect::Sharded => Topic::Sharded(inbox()),
-        Dialect::Streams => Topic::Channel(inbox()),
+        Dialect::Classic => {
+            let own = names.responses_to(namespace, &settings.uid);
+            [names.responses(namespace), own].map(Topic::Channel).into()
+        }
+        Dialect::Sharded => vec![Topic::Sharded(inbox())],
+        Dialect::Streams => vec![Topic::Channel(inbox())],
     }
 }
 

@@ -62,10 +62,7 @@ pub fn of_its_workers(config: &Resolved, socket: Option<OwnedFd>) -> Result<Opti
 
 /// Files of all Unix sockets.
 pub fn socket_files(config: &Resolved) -> Vec<PathBuf> {
-    let of_workers = config.workers.as_ref().and_then(|listen| match listen {
-        Listen::Unix(path) => Some(path),
-        Listen::Tcp(_) => None,
-    });
+    let of_workers = config.workers.as_ref().and_then(Listen::unix);
     config
         .server
         .unix

@@ -4,15 +4,20 @@
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
-use std::fs;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Connections the kernel may hold for us before we accept (cut down to net.core.somaxconn).
 const BACKLOG: i32 = 65_535;
+/// Taking a place takes a moment: another process that has it locked for longer stands still.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Files that are ours; removed when this is dropped.
 #[derive(Debug, Default)]
@@ -39,6 +44,15 @@ impl SocketFile {
     fn is_there_still(&self) -> bool {
         inode(&self.path).is_ok_and(|found| found == self.inode)
     }
+
+    /// Unless another process has taken its place meanwhile.
+    fn remove(&self) -> Result<()> {
+        let _place = Place::lock(&self.path)?;
+        match self.is_there_still() {
+            true => Ok(fs::remove_file(&self.path)?),
+            false => Ok(()),
+        }
+    }
 }
 
 impl SocketFiles {
@@ -51,6 +65,57 @@ impl SocketFiles {
     pub fn let_go(&mut self) {
         self.0.clear();
     }
+}
+
+/// The place of a socket, locked: one process at a time looks who is there and takes it. The lock is a file beside the socket that nobody else may
+/// open. It goes with the lock; one that a killed process leaves is nobody's.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    _held: File,
+}
+
+impl Place {
+    fn lock(socket: &Path) -> Result<Self> {
+        let path = behind(socket, LOCK);
+        let cannot = || format!("cannot lock its place with {}", path.display());
+        let began = Instant::now();
+        let file = loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let file = options.mode(0o600).open(&path).with_context(cannot)?;
+            match file.try_lock() {
+                Ok(()) if is_at(&file, &path) => break file,
+                // Another process had it, and has taken the file away.
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
+                    sleep(LOOK_INTERVAL);
+                }
+                Err(error) => return Err(error).with_context(cannot),
+            }
+        };
+        Ok(Self { path, _held: file })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the lock of a socket's place");
+        }
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let found = file.metadata().map(|file| (file.dev(), file.ino()));
+    matches!((found, inode(path)), (Ok(found), Ok(there)) if found == there)
+}
+
+/// The name beside a socket with this behind it.
+fn behind(socket: &Path, ending: &str) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
@@ -95,6 +160,8 @@ pub fn adopt(paths: &[PathBuf]) -> SocketFiles {
 
 /// What the name of a socket that is to take another's place has behind it.
 pub const BESIDE: &str = ".new";
+/// The same of the lock of its place.
+const LOCK: &str = ".lock";
 
 /// A listener that is to take the place of one that another process has.
 #[derive(Debug)]
@@ -106,9 +173,7 @@ pub struct Beside {
 
 /// Opens it under another name.
 pub fn beside(path: &Path, mode: u32) -> Result<Beside> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(BESIDE);
-    let (listeners, files) = listen(&[PathBuf::from(name)], mode)?;
+    let (listeners, files) = listen(&[behind(path, BESIDE)], mode)?;
     let path = path.to_owned();
     Ok(Beside {
         listeners,
@@ -120,6 +185,7 @@ pub fn beside(path: &Path, mode: u32) -> Result<Beside> {
 impl Beside {
     /// Takes the place: whoever connects finds the one or the other.
     pub fn replace(mut self) -> Result<(Vec<UnixListener>, SocketFiles)> {
+        let _place = Place::lock(&self.path)?;
         for file in &mut self.files.0 {
             let renamed = fs::rename(&file.path, &self.path);
             let place = || {
@@ -136,6 +202,8 @@ impl Beside {
 }
 
 fn open(path: &Path, mode: u32, files: &mut SocketFiles) -> Result<UnixListener> {
+    // Until it listens: before that nobody can tell it from one that is left behind.
+    let _place = Place::lock(path)?;
     clear(path)?;
     let address = SocketAddrUnix::new(path)?;
     let socket = socket()?;
@@ -174,11 +242,10 @@ fn clear(path: &Path) -> Result<()> {
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
-        for file in &self.0 {
-            if file.is_there_still()
-                && let Err(error) = fs::remove_file(&file.path)
-            {
-                tracing::warn!(path = %file.path.display(), %error, "cannot remove the socket");
+        for file in self.0.iter().filter(|file| file.is_there_still()) {
+            if let Err(error) = file.remove() {
+                let error = format!("{error:#}");
+                tracing::warn!(path = %file.path.display(), error, "cannot remove the socket");
             }
         }
     }
@@ -188,6 +255,8 @@ impl Drop for SocketFiles {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
+    use std::sync::Barrier;
+    use std::thread;
 
     fn folder() -> tempfile::TempDir {
         tempfile::tempdir().expect("a temporary folder")
@@ -222,6 +291,50 @@ mod tests {
         );
         assert!(path.exists(), "the failed attempt took the file away");
         drop((listeners, files));
+    }
+
+    /// Each saw that nobody listened, and one removed the socket at which the other listened already: that one was never found.
+    #[test]
+    fn processes_that_started_at_one_dead_socket_removed_each_others() {
+        const STARTS: usize = 3;
+        let folder = folder();
+        let path = folder.path().join("s.sock");
+        for round in 0..100 {
+            drop(UnixListener::bind(&path).expect("bind"));
+            let barrier = Barrier::new(STARTS);
+            let start = || {
+                barrier.wait();
+                listen(std::slice::from_ref(&path), 0o660)
+            };
+            let starts = thread::scope(|scope| {
+                let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
+                let ends = starts.into_iter().map(|start| start.join());
+                ends.collect::<Result<Vec<_>, _>>().expect("no panic")
+            });
+            let (open, refused): (Vec<_>, Vec<_>) = starts.into_iter().partition(Result::is_ok);
+            assert_eq!(open.len(), 1, "round {round}: {open:?}");
+            for error in refused.into_iter().filter_map(Result::err) {
+                let text = format!("{error:#}");
+                assert!(text.ends_with("another process listens there"), "{text}");
+            }
+            UnixStream::connect(&path).expect("it is found");
+            let files = fs::read_dir(folder.path()).expect("a folder");
+            assert_eq!(files.count(), 1, "no lock is left");
+            drop(open);
+            assert!(!path.exists());
+        }
+    }
+
+    /// A process was killed while it took the place.
+    #[test]
+    fn a_lock_that_was_left_behind_locks_nobody_out() {
+        let folder = folder();
+        let path = folder.path().join("s.sock");
+        fs::write(behind(&path, LOCK), "").expect("write");
+        let listening = listen(std::slice::from_ref(&path), 0o660).expect("listen");
+        UnixStream::connect(&path).expect("it is found");
+        drop(listening);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 
     #[test]

@@ -176,6 +176,9 @@ pub struct Home {
     /// The number of its life: a client that comes back to its id begins another.
     #[prost(uint64, tag = "14")]
     pub life: u64,
+    /// The number of the CONNECT about which its worker decides.
+    #[prost(uint64, tag = "15")]
+    pub number: u64,
 }
 
 /// An answer that a client waits for.

@@ -107,6 +107,7 @@ fn backend() -> backend::Backend {
             attempts: 51000000,
             pause_ms: 52,
             life: 0,
+            number: 0,
         }],
         waits: vec![backend::Wait {
             socket: text(53),
@@ -165,6 +166,17 @@ fn lives() -> backend::Backend {
             ..backend::Home::default()
         }],
         lives: 5,
+        ..backend::Backend::default()
+    }
+}
+
+/// Of a client about which a worker decides.
+fn undecided() -> backend::Backend {
+    backend::Backend {
+        homes: vec![backend::Home {
+            number: 6000000,
+            ..backend::Home::default()
+        }],
         ..backend::Backend::default()
     }
 }
@@ -402,6 +414,7 @@ fn records_of_version_one_are_read_and_written_as_they_were() {
         keeps("Called", &called()),
         keeps("Caller", &caller()),
         keeps("Lives", &lives()),
+        keeps("Undecided", &undecided()),
     ];
     for (line, golden) in lines.iter().zip(GOLDEN.lines()) {
         assert_eq!(line, golden, "the record changed within its version");

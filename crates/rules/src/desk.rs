@@ -1,6 +1,7 @@
 //! What a shard has to do with backends: it tells them of their sockets, and does what they want.
 
 mod handing;
+mod words;
 
 use crate::aim::{self, borrowed};
 use crate::doorway::{self, Doorway};
@@ -11,23 +12,27 @@ use backend::{Down, Name, Said, Up, Why, proto};
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 use hub::{
-    AckTo, Answer, AnswerHeaders, Away, CloseReason, Collected, ConnectRequest, Context, Decision,
-    DisconnectReason, Emit, Event, Found, Group, Opening, Protocol, Refusal, Request, ServerAck,
-    ServerEvent, SocketKey, Ticket,
+    AckTo, AnswerHeaders, Away, CloseReason, Collected, ConnectRequest, Context, Decision,
+    DisconnectReason, Emit, Event, Found, Group, Opening, Refusal, Request, ServerAck, ServerEvent,
+    SocketKey, Ticket,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use types::Target;
 use wire::base64url::Id20;
+use words::{as_answer, as_connect, as_emit, as_vecs, millis, text};
 
 /// The backend's own refusal comes before the hub's.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// How far a socket is.
 enum Stage {
-    /// Its backend decides.
-    Waiting(Ticket),
+    /// Its backend decides about the CONNECT with this number.
+    Waiting {
+        number: u64,
+        ticket: Ticket,
+    },
     /// It was let in; the hub makes the socket.
     Admitted,
     In(SocketKey),
@@ -84,6 +89,7 @@ impl Desk {
         line: &Arc<dyn Line>,
         arrival: Option<Box<Arrival>>,
     ) -> Result<Decision, Option<Box<Arrival>>> {
+        self.drop_unmade();
         let context = arrival.as_ref().and_then(|arrival| arrival.context());
         let mut connect = as_connect(request, context);
         connect.opening = self.doorway.opening_of(request.sid, line);
@@ -93,12 +99,14 @@ impl Desk {
         let Some(ticket) = cx.postpone(request, line.connect_timeout() + GRACE) else {
             return Err(arrival);
         };
-        if !line.up(Up::Connect(Box::new(connect))) {
+        let number = self.number();
+        let connect = Box::new(connect);
+        if !line.up(Up::Connect { number, connect }) {
             return Err(arrival);
         }
         let member = Member {
             line: Arc::clone(line),
-            stage: Stage::Waiting(ticket),
+            stage: Stage::Waiting { number, ticket },
             arrival,
             acks: HashMap::default(),
         };
@@ -307,7 +315,11 @@ impl Desk {
     ) -> Option<Box<Arrival>> {
         self.drop_unmade();
         match down {
-            Down::Decide { socket, decision } => return self.decide(cx, socket, decision),
+            Down::Decide {
+                socket,
+                number,
+                decision,
+            } => return self.decide(cx, (socket, number), decision),
             Down::Ack(ack) => self.on_ack(cx, &ack),
             Down::Refuse { socket, ack, why } => {
                 if let Some(member) = self.members.get_mut(&socket)
@@ -345,21 +357,25 @@ impl Desk {
     fn key(&self, name: &Name) -> Option<SocketKey> {
         match self.members.get(name)?.stage {
             Stage::In(key) => Some(key),
-            Stage::Waiting(_) | Stage::Admitted => None,
+            Stage::Waiting { .. } | Stage::Admitted => None,
         }
     }
 
     fn decide(
         &mut self,
         cx: &mut Context<'_>,
-        name: Name,
+        (name, number): (Name, u64),
         decision: Result<(), backend::Refusal>,
     ) -> Option<Box<Arrival>> {
         let member = self.members.get_mut(&name)?;
         let ticket = match std::mem::replace(&mut member.stage, Stage::Admitted) {
-            Stage::Waiting(ticket) => ticket,
-            decided => {
-                member.stage = decided;
+            Stage::Waiting {
+                number: asked,
+                ticket,
+            } if asked == number => ticket,
+            // It was decided about, or its client has come anew since the backend was asked.
+            other => {
+                member.stage = other;
                 return None;
             }
         };
@@ -611,64 +627,6 @@ fn refuse(socket: &mut hub::Member<'_>, ack: Option<AckTo>, why: Why) {
 
 fn name_of(socket: &hub::Member<'_>) -> Option<Name> {
     socket.id().map(Name::of)
-}
-
-fn as_connect(request: &ConnectRequest<'_>, context: Option<TraceParent>) -> proto::Connect {
-    let headers = request.headers.iter().map(|(name, value)| proto::Header {
-        name: name.to_owned(),
-        value: Bytes::copy_from_slice(value),
-    });
-    proto::Connect {
-        socket: request.socket.to_string(),
-        namespace: request.namespace.to_owned(),
-        traceparent: context.map_or_else(String::new, |context| context.to_string()),
-        auth: Bytes::copy_from_slice(request.auth.as_bytes()),
-        query: request.query.to_owned(),
-        headers: headers.collect(),
-        address: request.peer.to_string(),
-        user: request
-            .claims
-            .map_or_else(String::new, |claims| claims.uid.clone()),
-        protocol: match request.protocol {
-            Protocol::SocketIo => "socketio".to_owned(),
-            _ => "plain".to_owned(),
-        },
-        session: request.sid.to_string(),
-        transport: request.transport.to_owned(),
-        opening: 0,
-        returned: request.returns.map(|state| proto::Returned {
-            rooms: state.rooms.clone(),
-            data: state.data.clone(),
-        }),
-    }
-}
-
-fn as_emit<'a>(emit: &'a proto::Emit, attachments: &'a [Vec<u8>]) -> Emit<'a> {
-    Emit {
-        attachments,
-        volatile: emit.volatile,
-        ..Emit::new(&emit.event, text(&emit.args))
-    }
-}
-
-fn as_answer(answer: Answer) -> types::Answer {
-    types::Answer {
-        args: answer.args.into(),
-        attachments: answer.attachments.into_iter().map(Bytes::from).collect(),
-    }
-}
-
-/// The backend has checked it.
-fn text(args: &[u8]) -> &str {
-    std::str::from_utf8(args).unwrap_or_default()
-}
-
-fn as_vecs(attachments: &[Bytes]) -> Vec<Vec<u8>> {
-    attachments.iter().map(|bytes| bytes.to_vec()).collect()
-}
-
-fn millis(timeout_ms: u32) -> Duration {
-    Duration::from_millis(u64::from(timeout_ms))
 }
 
 fn with(cx: &mut Context<'_>, target: Option<&Target>, use_it: impl FnOnce(Group<'_, '_>)) {

@@ -37,7 +37,7 @@ impl fmt::Debug for Errand {
 }
 
 /// The deed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Wanted {
     Emit(Message),
@@ -56,7 +56,7 @@ pub enum Wanted {
 }
 
 /// An event, checked by its sender.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "a field says what it is")]
 pub struct Message {
     pub event: String,

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod aim;
+mod bags;
 mod book;
 pub mod bridge;
 mod chat;
@@ -12,6 +13,10 @@ mod config;
 mod desk;
 mod doorway;
 mod errand;
+#[cfg(feature = "faults")]
+pub mod faults;
+#[cfg(not(feature = "faults"))]
+mod faults;
 mod forbidden;
 mod handler;
 pub mod history;
@@ -24,6 +29,7 @@ mod shards;
 mod trace;
 mod uploads;
 
+pub use bags::Bags;
 pub use book::{Compile, PayloadCheck, RulesFactory};
 pub use config::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 pub use errand::{Answer, Begun, Errand, Message, Outcome, Wanted};

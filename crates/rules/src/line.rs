@@ -1,6 +1,7 @@
 //! The way from a shard to the backends that hold the logic of its namespaces.
 
 use crate::aim::borrowed;
+use crate::faults::{self, Fault};
 use backend::proto::command::What;
 use backend::{Down, Up};
 use hub::{Context, Expected};
@@ -52,6 +53,10 @@ pub enum Spread {
 impl Word {
     /// `shard`: the one that is to do it; others pass it on.
     pub fn new(shard: u16, line: Arc<dyn Line>, downs: Vec<Down>, spread: Spread) -> Self {
+        let spread = match spread {
+            Spread::Alone if faults::is_back(Fault::GoneForgotten) => Spread::Follows,
+            spread => spread,
+        };
         Self {
             shard,
             line,
@@ -82,6 +87,7 @@ impl Word {
             if let Down::Move { what, .. } = down
                 && let What::Join(join) = what
                 && let Some(of) = &join.of
+                && !faults::is_back(Fault::JoinUnexpected)
             {
                 let expected = cx.expect(&of.namespace, &borrowed(&join.rooms));
                 self.expected.extend(expected);

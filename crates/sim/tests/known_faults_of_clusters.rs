@@ -4,6 +4,7 @@
 
 use cluster::faults as of_nodes;
 use hub::faults as of_hubs;
+use rules::faults as of_rules;
 use seeds::Script;
 use sim::whole::{Plan, play};
 use std::panic::catch_unwind;
@@ -19,10 +20,15 @@ fn is_found(put_back: impl Fn(bool), plan: impl Fn(u64) -> Plan, words: &[&str])
         put_back(false);
         let panic = played.err()?;
         let text = panic.downcast_ref::<String>().cloned();
-        Some(text.unwrap_or_else(|| "a panic without words".to_owned()))
+        Some((
+            seed,
+            text.unwrap_or_else(|| "a panic without words".to_owned()),
+        ))
     });
-    let found = found.unwrap_or_else(|| panic!("not found in {SEEDS} seeds"));
+    let (seed, found) = found.unwrap_or_else(|| panic!("not found in {SEEDS} seeds"));
     println!("{found}");
+    // Without the fault, the same history passes.
+    play(plan(seed), &Script::whole(seed));
     let is_named = words.iter().any(|words| found.contains(words));
     assert!(is_named, "it was found as something else: {found}");
 }
@@ -56,6 +62,10 @@ fn in_hubs(fault: of_hubs::Fault) -> impl Fn(bool) {
     move |is_back| of_hubs::put_back(is_back.then_some(fault))
 }
 
+fn in_rules(fault: of_rules::Fault) -> impl Fn(bool) {
+    move |is_back| of_rules::put_back(is_back.then_some(fault))
+}
+
 fn in_nodes(fault: of_nodes::Fault) -> impl Fn(bool) {
     move |is_back| of_nodes::put_back(is_back.then_some(fault))
 }
@@ -87,6 +97,35 @@ fn c4_a_turn_that_makes_any_number_of_lists_is_found() {
     };
     let fault = in_hubs(of_hubs::Fault::ListsUncounted);
     is_found(fault, asking, &["bytes of lists of sockets in one turn"]);
+}
+
+#[test]
+fn c5_lists_for_other_nodes_that_push_publications_out_are_found() {
+    let asking = |seed| Plan {
+        lists: 600,
+        queue_bytes: 256 << 10,
+        troubles: false,
+        squeezed: false,
+        ..plan(seed)
+    };
+    let fault = in_hubs(of_hubs::Fault::ListsFirst);
+    is_found(fault, asking, &["missed"]);
+}
+
+#[test]
+fn a_join_that_is_passed_on_and_not_expected_is_found() {
+    let fault = in_rules(of_rules::Fault::JoinUnexpected);
+    is_found(fault, kept, &["missed"]);
+}
+
+#[test]
+fn a_command_for_a_socket_that_has_just_left_and_is_lost_is_found() {
+    let returning = |seed| Plan {
+        recovers: true,
+        ..kept(seed)
+    };
+    let fault = in_rules(of_rules::Fault::GoneForgotten);
+    is_found(fault, returning, &["missed"]);
 }
 
 #[test]

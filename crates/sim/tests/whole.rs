@@ -29,6 +29,7 @@ fn clusters_keep_their_promises() {
             20,
         ),
         ("news of workers", sum(|report| report.news), 20),
+        ("words of workers to rooms", sum(|report| report.told), 5),
         ("lists of sockets", sum(|report| report.lists), 1),
         ("troubles", sum(|report| report.troubles), 2),
     ];
@@ -44,6 +45,18 @@ fn clusters_keep_their_promises() {
         ("unknown sessions", Some(sum(|report| report.unknown))),
         ("came back as the same", Some(sum(|report| report.returns))),
         ("as another", Some(sum(|report| report.strangers))),
+        (
+            "with their socket of the workers",
+            Some(sum(|report| report.guests)),
+        ),
+        (
+            "words of workers to one client",
+            Some(sum(|report| report.notes)),
+        ),
+        (
+            "times that nobody was read",
+            Some(sum(|report| report.congested)),
+        ),
         ("gaps", Some(sum(|report| report.gaps))),
     ] {
         println!("{name}: {longest:?}");
@@ -62,10 +75,14 @@ fn clusters_keep_their_promises() {
         sum(|report| report.relays) / histories,
         sum(|report| report.returns) / histories,
         sum(|report| report.strangers),
+        sum(|report| report.guests),
+        sum(|report| report.notes),
+        sum(|report| report.congested),
     ];
     assert!(
         rare.iter().all(|count| *count > 0),
-        "{rare:?} deaths, successions, events that came again, relays, clients that came back, and some that were not known any more"
+        "{rare:?} deaths, successions, events that came again, relays, clients that came back, some that were not known any more, some with their socket of the workers, words for one of those, \
+        and mailboxes that were overfull"
     );
 }
 

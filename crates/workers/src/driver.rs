@@ -1,6 +1,5 @@
 //! One backend at work: news of shards and frames of workers go in, one after the other.
 
-use super::bags::Bags;
 use super::caller::Caller;
 use super::figures::Figures;
 use super::glance::{Glance, Seen};
@@ -11,11 +10,11 @@ use super::shards::{Served, ToShards};
 use super::wishes::Wishes;
 use backend::proto::command::What;
 use backend::proto::{Hello, ToWorker, Welcome};
-use backend::{Backend, Deadly, Down, Frame, Link, Outcome, SeenWorker, Stray, To, Up};
+use backend::{Backend, Deadly, Frame, Link, Outcome, SeenWorker, Stray, Up};
 use bridge::{Failures, Said};
 use prost::Message;
 use prost::bytes::Bytes;
-use rules::{Doing, Span, Spread, TraceParent, Tracer};
+use rules::{Bags, Doing, Span, TraceParent, Tracer};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,8 +82,6 @@ impl Way {
 }
 
 pub(super) struct Driver {
-    /// Of the backend.
-    name: String,
     backend: Backend,
     /// If its logic is called.
     caller: Option<Caller>,
@@ -115,12 +112,11 @@ impl Driver {
         tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
         Self {
-            name,
             backend,
             caller,
             served,
             figures: Arc::clone(inlet.figures()),
-            bags: Bags::new(Arc::clone(&shards), inlet),
+            bags: Bags::new(name, inlet, shards.shards()),
             shards,
             started: Instant::now(),
             links: HashMap::new(),
@@ -182,6 +178,12 @@ impl Driver {
 
     pub(super) fn send_bags(&mut self) {
         self.bags.send_all();
+        self.send_words();
+    }
+
+    fn send_words(&mut self) {
+        let words = self.bags.words();
+        words.for_each(|(by, word)| self.shards.send(by, word));
     }
 
     /// The link's connection takes more.
@@ -380,7 +382,7 @@ impl Driver {
     }
 
     pub(super) fn deliver(&mut self) {
-        self.bags.send_all();
+        self.send_bags();
         if let Some(tracer) = &self.tracer {
             self.spans.drain(..).for_each(|span| tracer.end(span));
         }
@@ -388,24 +390,10 @@ impl Driver {
     }
 
     pub(super) fn hand_on(&mut self) {
-        let (keeping, shards) = (self.shards.keeping(), self.shards.shards());
-        self.bags.go_by(keeping.home_of_key(&self.name, shards));
-        let home_of = |namespace: &str| keeping.home_of(namespace, shards);
-        for out in self.backend.take_out() {
-            match out.to {
-                To::Socket(name) => {
-                    if let Some(shard) = self.shards.shard_of(name.as_str()) {
-                        self.bags.put(shard, out.down);
-                    }
-                }
-                To::All => match published_in(&out.down).and_then(&home_of) {
-                    Some(home) => self.bags.publish(home, out.down),
-                    None => self.bags.send_to_all(&out.down),
-                },
-                To::Shard(shard) => self.bags.send(shard, out.down, Spread::Alone),
-                To::One => self.bags.send(0, out.down, Spread::Alone),
-            }
-        }
+        let said = self.backend.take_out();
+        let shard_of = |socket: &str| self.shards.shard_of(socket);
+        self.bags.take(said, &self.shards.keeping(), shard_of);
+        self.send_words();
         self.part();
     }
 
@@ -470,14 +458,6 @@ impl Driver {
                 way.set(way.under_way + u32::from(self.backend.is_busy(link)));
             }
         }
-    }
-}
-
-/// The namespace of an event for many.
-fn published_in(down: &Down) -> Option<&str> {
-    match down {
-        Down::Do(What::Emit(emit)) => Some(&emit.to.as_ref()?.namespace),
-        _ => None,
     }
 }
 

@@ -2,7 +2,6 @@
 //! queue and get back what they are to do through their mailboxes.
 
 mod accept;
-mod bags;
 mod caller;
 mod conn;
 mod driver;

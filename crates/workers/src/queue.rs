@@ -133,7 +133,7 @@ impl Line for Inlet {
 fn weight(up: &Up) -> (usize, bool) {
     match up {
         Up::Event(event) => (event.bytes(), false),
-        Up::Connect(connect) => (connect.auth.len() + connect.query.len(), false),
+        Up::Connect { connect, .. } => (connect.auth.len() + connect.query.len(), false),
         Up::Opening(opening) => {
             let lines = opening.headers.iter();
             let lines: usize = lines.map(|line| line.name.len() + line.value.len()).sum();

@@ -110,7 +110,11 @@ impl Play<'_> {
             auth: life.to_string().into(),
             ..proto::Connect::default()
         };
-        self.backend.up(self.now, Up::Connect(Box::new(connect)));
+        let up = Up::Connect {
+            number: life as u64,
+            connect: connect.into(),
+        };
+        self.backend.up(self.now, up);
     }
 
     /// To the id that it had: only one that was let in has a name by which it can.
@@ -180,7 +184,9 @@ impl Play<'_> {
                 continue;
             };
             match out.down {
-                Down::Decide { decision, .. } if !client.life.gone => {
+                Down::Decide {
+                    number, decision, ..
+                } if !client.life.gone && number == client.past.len() as u64 => {
                     assert!(
                         client.life.admitted.is_none(),
                         "seed {}: decided twice",

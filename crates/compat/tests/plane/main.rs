@@ -129,7 +129,7 @@ fn written(tasks: &[Task]) -> String {
 }
 
 #[test]
-fn seven_subscriptions_hear_a_namespace() {
+fn eight_subscriptions_hear_a_namespace() {
     let mut plane = Plane::new(Settings {
         prefix: "socket.io".to_owned(),
         uid: own_uid(1, 1),
@@ -150,7 +150,7 @@ fn seven_subscriptions_hear_a_namespace() {
         panic!("{tasks:?}")
     };
     assert_eq!(python[..], [Topic::Channel("socketio".to_owned())]);
-    assert_eq!(topics.len(), 7);
+    assert_eq!(topics.len(), 8);
     assert_eq!(topics[0], Topic::Pattern("socket.io#/#*".to_owned()));
     assert_eq!(namespace, "/");
 }
@@ -279,13 +279,20 @@ fn a_question_is_answered_although_redis_is_away() {
     );
 }
 
-/// The answer came before the node listened, and the list was incomplete.
+/// The answer came before the node listened, and the list was incomplete. Servers with `publishOnSpecificResponseChannel` answer in a channel of ours.
 #[test]
 fn a_question_waits_until_its_answer_can_be_heard() {
+    let own = format!("socket.io-response#/lab#{}#", own_uid(1, 1));
+    for channel in ["socket.io-response#/lab#", &own] {
+        a_question_waits_for(channel);
+    }
+}
+
+fn a_question_waits_for(channel: &str) {
     let mut plane = plane();
     plane.ask(LAB, round(7), fetch(), 3_000, 1_000);
     plane.take();
-    let responses = || [Topic::Channel("socket.io-response#/lab#".to_owned())];
+    let responses = || [Topic::Channel(channel.to_owned())];
     plane.hears(responses(), false, 1_000);
     plane.counted(LAB, servers(Dialect::Classic, 1), 1_001);
     plane.tick(1_100);

@@ -5,6 +5,7 @@ mod across;
 mod books;
 mod check;
 mod commands;
+mod digest;
 pub(crate) mod grpc;
 mod histories;
 pub(crate) mod http;
@@ -35,7 +36,6 @@ use crate::bodies::{self, Bodies, Fault, Key, Namespaces};
 use crate::history::History;
 use crate::inside::audit::Audit;
 use crate::page::limiter::{Standing, Windows};
-use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hub::Keeping;
@@ -52,7 +52,6 @@ use rules::{Begun, Errand, Message, Outcome, ToShards, Wanted};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
@@ -255,7 +254,7 @@ impl Api {
             return Err(Problem::field("Idempotency-Key", detail));
         }
         let name = once::Name::new(caller.name(), &of.namespace, key);
-        let digest = digest_of_order(&of, &wanted, stored);
+        let digest = digest::of_order(&of, &wanted, stored);
         let mut slot = match self.once.begin(name.clone(), digest, Instant::now())? {
             Turn::Repeated(slot) => slot,
             Turn::First(sender, begun) => {
@@ -493,34 +492,6 @@ fn name_of(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// The meaning of an order, in the words of builds whose target had no `all` and no `sockets`: a call that is repeated at a node of such a build is
-/// the same call.
-fn digest_of_order(of: &Target, wanted: &Wanted, stored: bool) -> [u8; 32] {
-    // A socket's id is the name of a room that holds it alone. Nobody is named where all are meant.
-    let rooms: Vec<&String> = of.rooms.iter().chain(&of.sockets).collect();
-    let target = (&of.namespace, rooms, &of.users, &of.except, of.local);
-    digest_of(&(target, wanted, stored))
-}
-
-/// Two orders with one digest are the same order.
-fn digest_of(what: &impl Hash) -> [u8; 32] {
-    struct Sum(digest::Context);
-
-    impl Hasher for Sum {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
-        }
-
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-
-    let mut sum = Sum(digest::Context::new(&digest::SHA256));
-    what.hash(&mut sum);
-    sum.0.finish().as_ref().try_into().unwrap_or_default()
-}
-
 impl From<hub::Collected> for Collected {
     fn from(collected: hub::Collected) -> Self {
         Self {
@@ -564,58 +535,6 @@ mod tests {
         fn send(&self, errand: Errand) {
             (errand.answer)(Outcome::Done { everywhere: true });
         }
-    }
-
-    /// A call that was repeated while the nodes of a cluster were replaced was answered `KEY_REUSED`, and nobody could know whether it had been
-    /// carried out.
-    #[test]
-    fn a_call_was_another_one_at_a_node_of_an_earlier_build() {
-        /// As a target was.
-        #[derive(Hash)]
-        struct Chosen {
-            namespace: String,
-            rooms: Vec<String>,
-            users: Vec<String>,
-            except: Vec<String>,
-            local: bool,
-        }
-        let list = |names: &[&str]| -> Vec<String> { names.iter().map(|&n| n.into()).collect() };
-        let wanted = Wanted::Disconnect { close: false };
-        let now = |of: &Target| digest_of_order(of, &wanted, false);
-        let named = Target {
-            namespace: "/chat".to_owned(),
-            rooms: list(&["den"]),
-            users: list(&["ada"]),
-            sockets: list(&["AAAAAAAAAAAAAAAAAAAA"]),
-            except: list(&["bar"]),
-            local: true,
-            ..Target::default()
-        };
-        let before = Chosen {
-            namespace: "/chat".to_owned(),
-            rooms: list(&["den", "AAAAAAAAAAAAAAAAAAAA"]),
-            users: list(&["ada"]),
-            except: list(&["bar"]),
-            local: true,
-        };
-        assert_eq!(now(&named), digest_of(&(&before, &wanted, false)));
-        let all = Target {
-            namespace: "/chat".to_owned(),
-            all: true,
-            ..Target::default()
-        };
-        let before = Chosen {
-            namespace: "/chat".to_owned(),
-            rooms: Vec::new(),
-            users: Vec::new(),
-            except: Vec::new(),
-            local: false,
-        };
-        assert_eq!(now(&all), digest_of(&(&before, &wanted, false)));
-        assert_ne!(now(&all), now(&named));
-        assert_ne!(now(&all), digest_of_order(&all, &wanted, true));
-        let other = Wanted::Disconnect { close: true };
-        assert_ne!(now(&all), digest_of_order(&all, &other, false));
     }
 
     #[tokio::test]

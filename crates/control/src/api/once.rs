@@ -1,5 +1,6 @@
 //! `Idempotency-Key`: an order that is repeated under the same key is carried out once, and both callers get the same answer.
 
+use super::digest;
 use super::model::{self, Done};
 use super::problem::{Kind, Problem};
 use axum::http::{HeaderMap, HeaderValue};
@@ -60,7 +61,7 @@ impl Name {
 
     /// For others than this node: keys may be secrets of programs.
     pub(super) fn digest(&self) -> [u8; 32] {
-        super::digest_of(&(&self.caller, &self.key))
+        digest::of_name([&self.caller, &self.key.namespace, &self.key.text])
     }
 
     /// The names of the API key and of the namespace, and the key.

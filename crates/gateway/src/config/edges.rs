@@ -23,6 +23,13 @@ impl Listen {
             Self::Unix(_) => None,
         }
     }
+
+    pub fn unix(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(path) => Some(path),
+        }
+    }
 }
 
 impl fmt::Display for Listen {

@@ -297,6 +297,17 @@ fn listeners_that_are_not_for_clients_have_ports_of_their_own() {
     );
 }
 
+/// It was found at the start only, where it looked like another process.
+#[test]
+fn one_path_for_two_sockets_passed_the_check() {
+    let both = "[server]\nlisten = [\"127.0.0.1:80\", \"unix:/run/a.sock\"]\n[workers]\nlisten = \"unix:/run//a.sock\"";
+    let said = "\"workers.listen\": cannot listen on unix:/run//a.sock: server.listen has it; name another path";
+    assert!(problem(both).contains(said), "{}", problem(both));
+    let both = "[upgrade]\nsocket = \"/run/a.sock\"\n[workers]\nlisten = \"unix:/run/a.sock\"";
+    let said = "\"upgrade.socket\": cannot listen on unix:/run/a.sock: workers.listen has it";
+    assert!(problem(both).contains(said), "{}", problem(both));
+}
+
 #[test]
 fn a_cluster_that_can_not_work_is_found_before_the_start() {
     let said = |more: &str| problem(&format!("[cluster]\nadapter = \"redis\"\n{more}"));

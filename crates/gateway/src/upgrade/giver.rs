@@ -35,6 +35,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
     pub sessions: u64,
+    /// Sockets without a connection whose records would have been too large.
+    pub left_behind: u64,
     /// From the moment at which nobody was read any more until the last word.
     pub stood_still: Duration,
 }
@@ -108,7 +110,7 @@ fn until_commit(
     lend(parts)?;
     memories::send(line, remembers, told)?;
     let wants_stays = parts.workers.drivers.are_there() || parts.seat.is_some();
-    let sessions = send_sessions(line, &stand.frozen, wants_stays, &journals)?;
+    let (sessions, left_behind) = send_sessions(line, &stand.frozen, wants_stays, &journals)?;
     parts.books.send(line)?;
     in_time(parts, began)?;
     backends::send(line, &stand.drivers)?;
@@ -128,6 +130,7 @@ fn until_commit(
     rest.commit();
     Ok(Given {
         sessions,
+        left_behind,
         stood_still: began.elapsed(),
     })
 }
@@ -273,20 +276,20 @@ fn described(listening: Listening) -> (Listener, OwnedFd) {
     (of, listening.socket)
 }
 
-/// `stays`: the successor wants to know which sockets do not go.
+/// How many went, and how many sockets are left behind. `stays`: the successor wants to know which sockets do not go.
 fn send_sessions(
     line: &mut Line,
     frozen: &Frozen,
     stays: bool,
     journals: &Journals,
-) -> Result<u64, Broken> {
-    let (mut sessions, mut too_large) = (0, 0);
+) -> Result<(u64, u64), Broken> {
+    let (mut sessions, mut left_behind) = (0, 0);
     for (number, onward) in frozen.shards() {
         let shard = u32::from(number);
         line.send(Kind::Shard, &onward, STEP)?;
         while let Some(more) = frozen.more(number, journals.copied(number), SHARD)? {
             sessions += more.records.len() as u64;
-            too_large += more.too_large;
+            left_behind += more.too_large;
             let batch = Batch {
                 shard,
                 sessions: more.records,
@@ -303,11 +306,5 @@ fn send_sessions(
             }
         }
     }
-    if too_large > 0 {
-        tracing::warn!(
-            too_large,
-            "sockets without a connection have rooms and data for more than a record: they are left behind, and their clients come back as new ones"
-        );
-    }
-    Ok(sessions)
+    Ok((sessions, left_behind))
 }

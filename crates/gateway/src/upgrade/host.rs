@@ -212,6 +212,12 @@ impl Desk {
             stood_still_ms = given.stood_still.as_millis() as u64,
             "handed over to another process"
         );
+        if given.left_behind > 0 {
+            tracing::warn!(
+                too_large = given.left_behind,
+                "sockets without a connection have rooms and data for more than a record: they are left behind, and their clients come back as new ones"
+            );
+        }
     }
 }
 

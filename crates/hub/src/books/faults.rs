@@ -8,6 +8,8 @@ pub enum Fault {
     LettersUncounted,
     /// A turn did not count the lists of sockets that it made.
     ListsUncounted,
+    /// Answers to questions for sockets of other nodes left whatever waited for these, so that clients could not publish.
+    ListsFirst,
     /// One flush answered all waiting polls, however many bytes that were.
     PollsUnbounded,
     /// A kept event and its record took different ways, so a client that joined between them got it twice or never.

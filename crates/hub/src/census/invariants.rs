@@ -1,6 +1,7 @@
 //! What must hold between any two entry points, whatever peers did: every reference between the tables has its counterpart.
 //! Walks everything, so it is for tests, simulation and fuzzing only. A violation panics and names what contradicts what.
 
+use crate::books::ledger::Stock;
 use crate::clients::conn::{Conn, State};
 use crate::clients::session::{Protocol, Session};
 use crate::dialect::speech::Framing;
@@ -53,6 +54,20 @@ impl Hub {
             rooms: self.stage.parts.rooms.len(),
             namespaces: self.stage.parts.people.namespaces(),
         }
+    }
+
+    /// What is kept for those who come later: each kind with its bytes, counted anew, and as the books have them.
+    #[doc(hidden)]
+    pub fn audit(&self) -> Vec<(&'static str, usize, usize)> {
+        let parts = &self.stage.parts;
+        let booked = parts.books.ledger.sum(Stock::History);
+        let mut kept = vec![("history", parts.rooms.kept.audit(), booked)];
+        if let Some(recovery) = &parts.recovery {
+            let (journal, parked) = (&recovery.journal, &recovery.parked);
+            kept.push(("journal", journal.audit(), journal.bytes()));
+            kept.push(("parked sockets", parked.audit(), parked.bytes()));
+        }
+        kept
     }
 
     /// Names and sizes of the rooms clients may name: (namespace, room, members here, members on all shards).

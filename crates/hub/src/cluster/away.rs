@@ -1,6 +1,7 @@
 //! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
+use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Ledger, Stock};
 use crate::books::limits::PARKED_BYTES_MAX;
 use crate::cluster::joins::Joins;
@@ -376,6 +377,9 @@ impl Away {
     }
 
     pub(crate) fn room_for_lists(&self) -> usize {
+        if faults::is_back(Fault::ListsFirst) {
+            return usize::MAX;
+        }
         let waiting = self.uplink.waiting() + self.parcel.weight();
         (self.uplink.bytes_max / 2).saturating_sub(waiting)
     }

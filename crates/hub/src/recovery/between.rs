@@ -164,7 +164,7 @@ impl Recovery {
     }
 
     /// The way of an answer to a message about a claim between nodes.
-    fn way(by: Sender<'_>) -> Option<Circle> {
+    pub(super) fn way(by: Sender<'_>) -> Option<Circle> {
         by.namespace.map(|namespace| Circle {
             namespace: Arc::clone(namespace),
             nodes: Arc::default(),
@@ -190,7 +190,13 @@ impl Recovery {
         // Not what it passed on: the owner has that from the nodes that published it.
         let last: Vector = [self.stamps.last()].into_iter().collect();
         match owner == self.me {
-            true => self.fenced(self.me, pid, (claim, round), &last),
+            true => {
+                let own = Sender {
+                    place: self.me,
+                    ..by
+                };
+                self.fenced(own, pid, (claim, round), &last);
+            }
             false => {
                 let fenced = Message::Fenced {
                     pid,

@@ -402,7 +402,7 @@ impl Recovery {
                 claim,
                 round,
                 last,
-            } => self.fenced(from, pid, (claim, round), &last),
+            } => self.fenced(by, pid, (claim, round), &last),
             Message::Flush { claim } => return self.pass_flush(by, claim, now_ms),
             Message::Confirmed { pid, claim } => {
                 self.parked.confirmed(pid, claim);
@@ -438,7 +438,7 @@ impl Recovery {
             return self.pass_fence(by, pid, (claim, round), owner);
         }
         if owner == self.me {
-            return self.fenced(by.place, pid, (claim, round), last);
+            return self.fenced(by, pid, (claim, round), last);
         }
         let fenced = Message::Fenced {
             pid,
@@ -503,18 +503,30 @@ impl Recovery {
         }
     }
 
+    /// Nothing is kept for this claim: the process before had the record, which stayed there. The claimer does not wait for its time to end.
+    fn disown(&mut self, by: Sender<'_>, claim: Claim) {
+        let way = Self::way(by);
+        // A shard of this node does not say in which namespace a claim of another node is: that one's own word comes, too.
+        if claim.by.node == self.me.node || way.is_some() {
+            self.refuse(claim, way.as_ref(), NotRecovered::Unknown);
+        }
+    }
+
     pub(super) fn fenced(
         &mut self,
-        by: Place,
+        by: Sender<'_>,
         pid: Pid,
         (claim, round): (Claim, u32),
         last: &Vector,
     ) {
         // Its sender published nothing for this record that is not here by now: what was published elsewhere only is no part of it.
         self.journal.see_all(last);
+        if self.parked.claimed(pid, claim).is_none() {
+            return self.disown(by, claim);
+        }
         let by = match claim.by.node == self.me.node {
-            true => by,
-            false => Place::home_of(by.node),
+            true => by.place,
+            false => Place::home_of(by.place.node),
         };
         match self.parked.fenced(pid, Pass { claim, round, by }) {
             Fenced::Waits => {}

@@ -164,6 +164,11 @@ impl<T: Default> Headings<T> {
         self.slots.get_mut(id).map(|slot| &mut slot.value)
     }
 
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Heading<'_>> {
+        self.slots.iter().map(|(_, slot)| slot.heading())
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()

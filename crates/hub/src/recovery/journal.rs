@@ -649,6 +649,12 @@ impl Journal {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// The same, counted anew.
+    pub(crate) fn audit(&self) -> usize {
+        let entries = self.entries.iter().map(Entry::bytes);
+        entries.chain(self.index.iter().map(index_cost)).sum()
+    }
 }
 
 fn index_cost(heading: Heading<'_>) -> usize {

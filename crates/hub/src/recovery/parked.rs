@@ -657,6 +657,11 @@ impl Parked {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// The same, counted anew.
+    pub(crate) fn audit(&self) -> usize {
+        self.slots.iter().map(|(_, slot)| slot.bytes).sum()
+    }
 }
 
 fn is_coming(slot: &Slot, of: Claim) -> bool {

@@ -178,6 +178,12 @@ impl Log {
         self.floor = self.floor.max(limit.min(self.offset));
     }
 
+    /// For the census: the bytes of all events, counted anew.
+    pub(crate) fn audit(&self) -> usize {
+        let events = self.rooms.values().flat_map(|ring| &ring.events);
+        events.map(|(_, event)| event.len()).sum()
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         let names = |(namespace, room): &(String, String)| namespace.len() + room.len();
         let entry = size_of::<(u64, Arc<str>)>() + 2 * size_of::<usize>();

@@ -6,6 +6,7 @@ mod answers;
 mod chronicle;
 mod compression;
 mod counts;
+mod deciding;
 mod departures;
 mod directory;
 mod eio3;

@@ -78,7 +78,8 @@ impl Handler for Porch {
     }
 }
 
-fn rig() -> (Rig, Arc<Mutex<Vec<String>>>) {
+/// Clients may come back to all namespaces.
+pub(crate) fn config() -> Config {
     let recover = Recover {
         window: WINDOW,
         offsets: Offsets::All,
@@ -86,15 +87,18 @@ fn rig() -> (Rig, Arc<Mutex<Vec<String>>>) {
         chronicle: false,
         replicas: 0,
     };
-    let config = Config {
+    Config {
         recovery: Recovery {
             namespaces: [("*".to_owned(), Some(recover))].into(),
         },
         ..Config::default()
-    };
+    }
+}
+
+fn rig() -> (Rig, Arc<Mutex<Vec<String>>>) {
     let porch = Porch::default();
     let diary = Arc::clone(&porch.diary);
-    (Rig::new(config, Box::new(porch), 7), diary)
+    (Rig::new(config(), Box::new(porch), 7), diary)
 }
 
 fn send(rig: &mut Rig, client: usize, packet: &str) {
@@ -102,21 +106,21 @@ fn send(rig: &mut Rig, client: usize, packet: &str) {
 }
 
 /// What a client received, without the handshake and pings.
-fn answers(rig: &mut Rig, client: usize) -> Vec<String> {
+pub(crate) fn answers(rig: &mut Rig, client: usize) -> Vec<String> {
     let mut texts = received(rig, client);
     texts.retain(|text| !text.starts_with("0{") && text != "2");
     texts
 }
 
 /// A new session that asks to join a namespace; its name.
-fn connects(rig: &mut Rig, namespace: &str, auth: &str) -> usize {
+pub(crate) fn connects(rig: &mut Rig, namespace: &str, auth: &str) -> usize {
     let client = websocket(rig, SIO, "");
     send(rig, client, &format!("40{namespace}{auth}"));
     client
 }
 
 /// The payload of the answer to CONNECT, without `sid` and `pid`: both.
-fn welcomed(rig: &mut Rig, client: usize) -> (String, String) {
+pub(crate) fn welcomed(rig: &mut Rig, client: usize) -> (String, String) {
     let answers = answers(rig, client);
     let reply = answers.first().expect("an answer");
     let member = |name: &str| {

@@ -152,6 +152,7 @@ impl World {
         self.books.end(life);
         self.lives[life].is_dead = true;
         self.lives[life].held.clear();
+        self.lives[life].unread.clear();
         for name in 0..self.people.len() {
             if self.people[name].life == life {
                 self.loses_its_node(name, time_us);
@@ -196,7 +197,7 @@ impl World {
         worked.unwrap_or_else(|broken| panic!("seed {}: {broken}", self.seed));
         self.check_streams();
         if self.plan.kept {
-            self.books.check_one_order(self.plan.rooms);
+            self.books.check_one_order(&self.users());
         }
         (self.report.due, self.report.excused) = (self.books.due, self.books.excused);
         (self.report.answered, self.report.refused) = (self.deeds.answered, self.deeds.refused);
@@ -308,7 +309,14 @@ impl World {
         assert_eq!(life.process.waiting.bytes(), 0, "{of} output of nobody");
         assert_eq!(life.office.lists(), 0, "{of} workers wait for lists");
         assert_eq!(life.office.kept(), (0, 0), "{of} a backend keeps sockets");
-        for seat in &life.hubs {
+        assert_eq!(life.unread.len(), 0, "{of} clients are not read");
+        for (hub, seat) in life.hubs.iter().enumerate() {
+            let loads = &life.process.loads;
+            let mail = (loads.messages(hub as u16), loads.bytes(hub as u16));
+            assert_eq!(mail, (0, 0), "{of} messages in an empty mailbox");
+            for (what, kept, booked) in seat.hub.audit() {
+                assert_eq!(kept, booked, "{of} bytes of {what} that are kept");
+            }
             let acks = seat.cells.acks_outstanding.load(Ordering::Relaxed);
             assert_eq!(acks, 0, "{of} acks of the gone");
             assert_eq!(seat.hub.conns(), 0, "{of} connections of the gone");

@@ -4,6 +4,10 @@
 //! it leaves: what is on its way then may miss it, but never something before something that it got.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Above all other rooms.
+const SEATS: usize = 5_000_000;
 
 /// Something that somebody said.
 #[derive(Clone, Debug)]
@@ -89,6 +93,8 @@ pub(crate) struct Books {
     /// Publishers that forgot what they said last.
     forgetful: BTreeSet<usize>,
     newcomers: usize,
+    /// Rooms of what is said to one socket alone.
+    seats: BTreeMap<String, usize>,
     /// Messages that somebody had to hear, and did; those that are excused.
     pub(crate) due: usize,
     pub(crate) excused: usize,
@@ -134,6 +140,12 @@ impl Books {
         above + self.newcomers
     }
 
+    /// The room of what is surely said to this socket alone.
+    pub(crate) fn seat(&mut self, socket: &str) -> usize {
+        let fresh = SEATS + self.seats.len();
+        *self.seats.entry(socket.to_owned()).or_insert(fresh)
+    }
+
     pub(crate) fn come(&mut self, who: usize, life: usize) {
         let ear = Ear {
             visits: vec![Visit {
@@ -159,21 +171,36 @@ impl Books {
     /// It comes back to a life, as the same socket or as another.
     pub(crate) fn comes_back(&mut self, who: usize, life: usize, is_same: bool) {
         let from = self.last();
+        if !is_same {
+            self.is_over(who);
+        }
         let ear = self.ear(who);
-        let (broke, left) = (ear.broke, ear.visits.last().map(|visit| visit.until));
         for stays in ear.stays.values_mut() {
             // Nobody has told it that it is in: it will leave.
             stays.retain(|stay| stay.is_told);
-            let stay = stays.last_mut().filter(|stay| stay.until == u64::MAX);
-            if let Some(stay) = stay.filter(|_| !is_same) {
-                (stay.until, stay.heard) = (left.unwrap_or(from), broke);
-            }
         }
         ear.visits.push(Visit {
             life,
             from,
             until: u64::MAX,
         });
+    }
+
+    /// It does not get the socket back that it had when its connection broke.
+    pub(crate) fn is_over(&mut self, who: usize) {
+        let last = self.last();
+        let ear = self.ear(who);
+        let (broke, left) = (ear.broke, ear.visits.last().map(|visit| visit.until));
+        for stays in ear.stays.values_mut() {
+            stays.retain(|stay| stay.is_told);
+            if let Some(stay) = stays.last_mut().filter(|stay| stay.until == u64::MAX) {
+                (stay.until, stay.heard) = (left.unwrap_or(last), broke);
+            }
+        }
+    }
+
+    pub(crate) fn knows(&self, who: usize) -> bool {
+        self.ears.contains_key(&who)
     }
 
     fn ear(&mut self, who: usize) -> &mut Ear {
@@ -393,11 +420,11 @@ impl Books {
         (count, excused)
     }
 
-    /// Where rooms keep their events, all on a node hear them in one order.
-    pub(crate) fn check_one_order(&self, rooms: usize) {
+    /// Where rooms keep their events, all on a node hear them in one order: but for what is said to users, which is in these rooms.
+    pub(crate) fn check_one_order(&self, users: &Range<usize>) {
         let ears: Vec<(&usize, &Ear)> = self.ears.iter().collect();
         for (at, (one, ear)) in ears.iter().enumerate() {
-            let is_kept = |number: &u64| self.said[*number as usize - 1].rooms[0] < rooms;
+            let is_kept = |number: &u64| !users.contains(&self.said[*number as usize - 1].rooms[0]);
             let numbers = ear.heard.iter().copied().filter(is_kept);
             let places: BTreeMap<u64, usize> = numbers.zip(0..).collect();
             let Some(home) = ear.home() else { continue };

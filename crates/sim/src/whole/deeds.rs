@@ -1,4 +1,4 @@
-//! Events for workers: who said them, who handled them, and who was answered.
+//! Events for workers: who said them, who handled them, and who was answered. A client that came back is another one here.
 
 use backend::proto::Found;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,9 @@ struct Handled {
     by: Run,
 }
 
+/// Clients that are surely with the workers: on which life, with which id.
+type There = BTreeMap<usize, (usize, String)>;
+
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
     /// How many events each client said.
@@ -28,12 +31,12 @@ pub(crate) struct Deeds {
     pub(crate) lists: usize,
     /// The life whose workers act.
     pub(crate) life: usize,
-    /// Clients that know that they are with the workers, and are surely there: on which life, with which id.
-    there: BTreeMap<usize, (usize, String)>,
+    /// Those that know it.
+    there: There,
     /// Lists that were asked for, by life, run and number: those of them that were there all the time.
-    asked: BTreeMap<(usize, (Run, u64)), BTreeMap<usize, String>>,
-    /// Whom a list lacks that is said to be whole: the life of its asker, and the client.
-    pub(crate) unlisted: Vec<(usize, usize)>,
+    asked: BTreeMap<(usize, (Run, u64)), There>,
+    /// Whom a list lacks that is said to be whole: the life of its asker, that of the client, and the client.
+    pub(crate) unlisted: Vec<(usize, usize, usize)>,
 }
 
 impl Deeds {
@@ -107,7 +110,7 @@ impl Deeds {
     pub(crate) fn ask(&mut self, list: (Run, u64), local: bool) {
         let meant = self.there.iter();
         let meant = meant.filter(|(_, (life, _))| !local || *life == self.life);
-        let meant = meant.map(|(who, (_, id))| (*who, id.clone()));
+        let meant = meant.map(|(who, there)| (*who, there.clone()));
         self.asked.insert((self.life, list), meant.collect());
     }
 
@@ -118,8 +121,9 @@ impl Deeds {
         let ids: BTreeSet<&str> = sockets.map(|found| found.socket.as_str()).collect();
         assert_eq!(ids.len(), found.sockets.len(), "a list has a socket twice");
         if !found.incomplete {
-            let lacks = there.into_iter().filter(|(_, id)| !ids.contains(&**id));
-            let lacks = lacks.map(|(who, _)| (self.life, who));
+            let there = there.into_iter();
+            let lacks = there.filter(|(_, (_, id))| !ids.contains(&**id));
+            let lacks = lacks.map(|(who, (of, _))| (self.life, of, who));
             self.unlisted.extend(lacks);
         }
     }

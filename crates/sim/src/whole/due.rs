@@ -71,6 +71,10 @@ pub(crate) enum Due {
     Feed {
         life: usize,
     },
+    /// Input that waited until no mailbox is overfull.
+    Read {
+        life: usize,
+    },
     /// A hub that stood still goes on.
     Wake {
         life: usize,

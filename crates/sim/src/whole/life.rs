@@ -45,6 +45,8 @@ pub(crate) struct Make<'a> {
     pub(crate) hubs: usize,
     pub(crate) limits: Limits,
     pub(crate) lists: usize,
+    /// Bytes that may wait for other nodes.
+    pub(crate) queue_bytes: usize,
 }
 
 pub(crate) struct Life {
@@ -55,6 +57,8 @@ pub(crate) struct Life {
     pub(crate) held: Vec<Due>,
     /// Messages from outside that wait until no mailbox is long.
     pub(crate) feed: VecDeque<Due>,
+    /// Input of clients that nobody reads while a mailbox is overfull.
+    pub(crate) unread: VecDeque<Due>,
     pub(crate) hubs: Vec<Seat>,
     pub(crate) bridge: Bridge,
     pub(crate) office: Office,
@@ -72,7 +76,7 @@ impl Life {
     pub(crate) fn new(make: &Make<'_>, me: Peer, awaited: Vec<Peer>, dice: &mut Rng) -> Self {
         let (number, epoch) = (me.node.0, me.epoch.0);
         let namespaces = vec!["/".to_owned(), worker::NAMESPACE.to_owned()];
-        let uplink = Uplink::new(usize::MAX, JOIN_WAIT);
+        let uplink = Uplink::new(make.queue_bytes, JOIN_WAIT);
         let uplink = Arc::new(uplink.naming(Naming::Nothing).serving(namespaces));
         // All nodes are of one kind.
         uplink.recovers(true, true);
@@ -103,9 +107,10 @@ impl Life {
             frozen_until: 0,
             held: Vec::new(),
             feed: VecDeque::new(),
+            unread: VecDeque::new(),
             hubs,
             bridge: Bridge::new(number, epoch),
-            office: Office::new(queue, shards, make.lists),
+            office: Office::new(queue, &process, shards, make.lists),
             station: Station::new(me, make.limits, ways, shards, awaited),
             called_us: u64::MAX,
             uplink,
@@ -128,6 +133,13 @@ impl Life {
     pub(crate) fn is_behind(&self, config: &Config) -> bool {
         let mut shards = 0..self.hubs.len() as u16;
         shards.any(|shard| self.process.loads.is_long(shard, &config.limits))
+    }
+
+    /// A mailbox is so full that no hub reads its clients.
+    pub(crate) fn is_congested(&self, config: &Config) -> bool {
+        let mut shards = 0..self.hubs.len() as u16;
+        let loads = &self.process.loads;
+        shards.len() > 1 && shards.any(|shard| loads.is_overfull(shard, &config.limits))
     }
 
     /// When something arrives that leaves now and takes so long: not before what left earlier the same way.

@@ -2,14 +2,13 @@
 
 use super::books::Books;
 use super::deeds::Deeds;
-use super::worker::{NAMESPACE, Worker};
-use backend::proto::command::What as Order;
-use backend::proto::{Emit, FromWorker, Target, ToWorker};
-use backend::{Backend, Down, Frame, Link, Settings, To, Up};
+use super::worker::{BACKEND, Voice, Worker};
+use backend::proto::{FromWorker, ToWorker};
+use backend::{Backend, Frame, Link, Out, Settings, Up};
 use fastrand::Rng;
-use hub::Place;
+use hub::{Keeping, Process, Whereabouts};
 use prost::Message;
-use rules::{Line, Spread, Word};
+use rules::{Bags, Line, Word};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -78,10 +77,24 @@ pub(crate) struct Around<'a> {
     pub(crate) speaks: bool,
 }
 
+/// The way of what a backend says to the hubs, as its driver has it.
+struct Way {
+    bags: Bags,
+    keeping: Arc<Keeping>,
+    whereabouts: Arc<Whereabouts>,
+}
+
+impl Way {
+    fn hand_on(&mut self, said: Vec<Out>) {
+        let shard_of = |socket: &str| self.whereabouts.shard_of(socket);
+        self.bags.take(said, &self.keeping, shard_of);
+    }
+}
+
 pub(crate) struct Office {
     backend: Backend,
     queue: Arc<Queue>,
-    shards: u16,
+    way: Way,
     workers: Vec<Worker>,
     /// Lists of sockets that a worker asks for when a client comes.
     lists: usize,
@@ -95,7 +108,8 @@ fn read(message: &FromWorker) -> Frame {
 }
 
 impl Office {
-    pub(crate) fn new(queue: Arc<Queue>, shards: u16, lists: usize) -> Self {
+    /// Of a process whose hubs are there.
+    pub(crate) fn new(queue: Arc<Queue>, process: &Process, shards: u16, lists: usize) -> Self {
         let settings = Settings {
             window_bytes: 2_000,
             silent_after_ms: 1_000,
@@ -103,10 +117,17 @@ impl Office {
             shards,
             ..Settings::default()
         };
+        let keeping = process.keeping.get().expect("hubs");
+        let line = Arc::clone(&queue) as Arc<dyn Line>;
+        let way = Way {
+            bags: Bags::new(BACKEND, line, shards),
+            keeping: Arc::clone(keeping),
+            whereabouts: Arc::clone(&process.whereabouts),
+        };
         Self {
             backend: Backend::new(settings),
             queue,
-            shards,
+            way,
             workers: Vec::new(),
             lists,
             instances: 0,
@@ -122,15 +143,13 @@ impl Office {
     }
 
     /// Another process goes on with what this one knows: workers come back to it by new links.
-    pub(crate) fn heir(&mut self, queue: Arc<Queue>, around: &mut Around<'_>) -> Self {
+    pub(crate) fn bequeath(&mut self, heir: &mut Self, around: &mut Around<'_>) {
         self.hear(around.now_ms);
-        let mut heir = Self::new(queue, self.shards, self.lists);
         let record = self.backend.record(around.now_ms);
         let arrived = heir.backend.arrive(around.now_ms, &record, &HashSet::new());
         arrived.expect("a record of a backend");
         heir.workers = std::mem::take(&mut self.workers);
         (heir.instances, heir.links) = (self.instances, self.links);
-        heir
     }
 
     /// Sockets that the backend believes in, and bytes that it keeps.
@@ -174,10 +193,6 @@ impl Office {
         self.carry_out()
     }
 
-    pub(crate) fn queue(&self) -> Arc<Queue> {
-        Arc::clone(&self.queue)
-    }
-
     /// Lists that workers wait for.
     pub(crate) fn lists(&self) -> usize {
         self.workers.iter().map(Worker::waits_for).sum()
@@ -188,37 +203,12 @@ impl Office {
         self.queue.end_turn()
     }
 
+    /// Nothing of what was said waits any more: each word, with the hub by which it goes.
     fn carry_out(&mut self) -> Vec<(usize, Word)> {
-        let mut words = Vec::new();
-        for out in self.backend.take_out() {
-            match out.to {
-                To::Socket(name) => {
-                    let place = Place::of_socket(name.as_str()).expect("a socket's id");
-                    words.push(self.word(place.shard, out.down, Spread::Alone));
-                }
-                To::All => {
-                    let all = 0..self.shards;
-                    words.extend(all.map(|shard| {
-                        let spread = match shard {
-                            0 => Spread::Leads,
-                            _ => Spread::Follows,
-                        };
-                        self.word(shard, out.down.clone(), spread)
-                    }));
-                }
-                To::Shard(shard) => words.push(self.word(shard, out.down, Spread::Alone)),
-                To::One => words.push(self.word(0, out.down, Spread::Alone)),
-            }
-        }
-        words
-    }
-
-    fn word(&self, shard: u16, down: Down, spread: Spread) -> (usize, Word) {
-        let line = Arc::clone(&self.queue) as Arc<dyn Line>;
-        (
-            usize::from(shard),
-            Word::new(shard, line, vec![down], spread),
-        )
+        self.way.hand_on(self.backend.take_out());
+        self.way.bags.send_all();
+        let words = self.way.bags.words();
+        words.map(|(by, word)| (usize::from(by), word)).collect()
     }
 
     fn attach(&mut self, at: usize, around: &mut Around<'_>) {
@@ -252,6 +242,7 @@ impl Office {
                 (worker.link, worker.back_at) = (None, now_ms + 50);
                 return;
             }
+            self.way.hand_on(self.backend.take_out());
         }
         if now_ms < worker.frozen_until {
             return;
@@ -259,16 +250,16 @@ impl Office {
         while let Some((_, message)) = worker.down.pop_front_if(|down| down.0 <= now_ms) {
             worker.get(message);
         }
-        let speaks = around.speaks && around.dice.u8(..) < 12;
-        let news = speaks.then(|| {
-            let number = around
-                .books
-                .say(worker.publisher, vec![around.room], around.life);
-            for_all(number)
-        });
+        let has_news = around.speaks && around.dice.u8(..) < 12;
         let most = around.dice.usize(..6);
         let at_ms = now_ms + around.dice.u64(..10);
-        worker.work(most, news, around.deeds, at_ms);
+        let mut voice = Voice {
+            books: around.books,
+            deeds: around.deeds,
+            life: around.life,
+            room: around.room,
+        };
+        worker.work(most, has_news, &mut voice, at_ms);
     }
 
     // ---- trouble ----------------------------------------------------------------------------------------------------------
@@ -321,14 +312,4 @@ impl Office {
             (worker.frozen_until, worker.back_at) = (0, 0);
         }
     }
-}
-
-/// For everybody in the namespace.
-fn for_all(number: u64) -> Order {
-    Order::Emit(Box::new(Emit {
-        to: Some(Target::all_of(NAMESPACE)),
-        event: "news".to_owned(),
-        args: number.to_string().into_bytes().into(),
-        ..Emit::default()
-    }))
 }

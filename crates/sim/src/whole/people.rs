@@ -138,27 +138,6 @@ impl World {
         self.packet(name, &format!("42{id}[\"join\",\"room-{room}\"]"));
     }
 
-    /// Somebody says something to the workers, or comes to them first.
-    pub(crate) fn work(&mut self) {
-        let Some(name) = self.someone() else { return };
-        if let Transport::Plain { .. } = self.people[name].client.transport {
-            return;
-        }
-        match self.people[name].works {
-            None => {
-                self.people[name].works = Some(false);
-                self.packet(name, &format!("40/work,{{\"work\":{name}}}"));
-            }
-            Some(false) => {}
-            Some(true) => {
-                self.report.joins += 1;
-                let ack = self.report.joins as u64;
-                let number = self.deeds.say(name, ack);
-                self.packet(name, &format!("42/work,{ack}[\"do\",{name},{number}]"));
-            }
-        }
-    }
-
     /// A client that polls goes on over a WebSocket.
     pub(crate) fn upgrade(&mut self) {
         let Some(name) = self.someone() else { return };
@@ -186,7 +165,7 @@ impl World {
             let link = self.people[name].client.main;
             self.links[link].room = Some(self.dice.usize(..64));
             self.people[name].was_slow = true;
-            self.deeds.may_leave(name);
+            self.deeds.may_leave(self.people[name].publisher);
         }
     }
 
@@ -223,10 +202,9 @@ impl World {
         self.books.leave_all(name);
         // What it said last may not have been read.
         self.books.end_publisher(self.people[name].publisher);
-        self.deeds.forget(name);
+        self.guest_goes(name);
         let person = &mut self.people[name];
         person.joins.clear();
-        person.works = None;
         person.is_posting = false;
         (person.client.gone, person.client.probe) = (true, None);
     }
@@ -381,31 +359,6 @@ impl World {
             self.books.tell_gap(name);
         } else {
             panic!("seed {}: client {name} got {packet}", self.seed);
-        }
-    }
-
-    /// A packet of the workers' namespace.
-    fn on_work(&mut self, name: usize, kind: &str, rest: &str) {
-        let (seed, numbers) = (self.seed, digits(rest));
-        match kind {
-            "40" => {
-                self.people[name].works = Some(true);
-                self.books.join(name, self.plan.rooms);
-                let id = rest.split('"').nth(3).expect("an id").to_owned();
-                if !self.people[name].was_slow {
-                    self.deeds.comes(name, self.people[name].life, id);
-                }
-            }
-            "42" => {
-                self.report.news += 1;
-                self.books.hear(name, numbers[0]);
-            }
-            "43" => {
-                let number = (!rest.contains("error")).then(|| numbers[1]);
-                let answered = self.deeds.answer(name, numbers[0], number);
-                answered.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
-            }
-            _ => panic!("seed {seed}: client {name} got {kind}{rest}"),
         }
     }
 

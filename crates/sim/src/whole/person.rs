@@ -26,6 +26,11 @@ pub(crate) struct Person {
     pub(crate) joins: BTreeMap<u64, usize>,
     /// It wants to speak to workers, and whether it may.
     pub(crate) works: Option<bool>,
+    /// As above, for its socket with the workers.
+    pub(crate) work_pid: Option<String>,
+    pub(crate) work_offset: Option<String>,
+    /// Sockets that it had there and did not get back.
+    pub(crate) work_sockets: usize,
 }
 
 impl Person {
@@ -42,6 +47,9 @@ impl Person {
             is_posting: false,
             joins: BTreeMap::new(),
             works: None,
+            work_pid: None,
+            work_offset: None,
+            work_sockets: 0,
         }
     }
 
@@ -56,20 +64,33 @@ impl Person {
 
     /// It asks to be let in.
     pub(crate) fn connect(&self, name: usize) -> String {
-        let turn = self.turns;
-        let pid = self.pid.iter().map(|pid| format!(",\"pid\":\"{pid}\""));
-        let offset = self.offset.iter();
-        let offset = offset.map(|offset| format!(",\"offset\":\"{offset}\""));
-        let shown: String = pid.chain(offset).collect();
-        format!("40{{\"name\":{name},\"turn\":{turn}{shown}}}")
+        let shown = shown(&self.pid, &self.offset);
+        format!("40{{\"name\":{name},\"turn\":{}{shown}}}", self.turns)
     }
 
-    /// An event ends with where its receiver is then.
+    /// The same, where the workers are.
+    pub(crate) fn connect_to_workers(&self, name: usize) -> String {
+        let shown = shown(&self.work_pid, &self.work_offset);
+        format!("40/work,{{\"work\":{name},\"turn\":{}{shown}}}", self.turns)
+    }
+
     pub(crate) fn note_offset(&mut self, packet: &str) {
-        let text = packet.strip_suffix("\"]");
-        let text = text.and_then(|packet| packet.rsplit_once('"'));
-        if let Some((_, offset)) = text.filter(|_| self.pid.is_some()) {
+        if let Some(offset) = offset_of(packet).filter(|_| self.pid.is_some()) {
             self.offset = Some(offset.to_owned());
         }
     }
+}
+
+/// By which it asks for a socket that it had.
+fn shown(pid: &Option<String>, offset: &Option<String>) -> String {
+    let pid = pid.iter().map(|pid| format!(",\"pid\":\"{pid}\""));
+    let offset = offset.iter();
+    let offset = offset.map(|offset| format!(",\"offset\":\"{offset}\""));
+    pid.chain(offset).collect()
+}
+
+/// An event ends with where its receiver is then.
+pub(crate) fn offset_of(packet: &str) -> Option<&str> {
+    let text = packet.strip_suffix("\"]")?;
+    text.rsplit_once('"').map(|(_, offset)| offset)
 }

@@ -1,5 +1,6 @@
 //! How large a history of a cluster is, and what happens in it.
 
+use super::worker;
 use crate::settings;
 use hub::config::{Config, Offsets, Recover, Recovery};
 use std::time::Duration;
@@ -22,11 +23,11 @@ pub struct Plan {
     pub steps: usize,
     /// Percent of the clients that poll.
     pub polling: usize,
-    /// Rooms keep their events for those who join later, and there are event streams.
+    /// Rooms keep their events for those who join later, so that namespaces have homes, and there are event streams.
     pub kept: bool,
     /// Messages are long, and so much waits in each process that each client is allowed little.
     pub squeezed: bool,
-    /// Clients whose connection breaks come back for their socket, to any node (level `node`).
+    /// Clients whose connection breaks come back for their sockets, to any node (level `node`).
     pub recovers: bool,
     /// Requests of clients come to any node.
     pub relays: bool,
@@ -40,6 +41,8 @@ pub struct Plan {
     pub lists: usize,
     /// Messages that may wait in the mailbox of a hub, if another number is to be played than of its seed.
     pub mailbox_max: Option<usize>,
+    /// Bytes that may wait for other nodes before publishers are refused.
+    pub queue_bytes: usize,
 }
 
 impl Plan {
@@ -61,6 +64,7 @@ impl Plan {
             ring_bytes: if seed % 8 == 7 { 4_000 } else { 8 << 20 },
             lists: 1,
             mailbox_max: None,
+            queue_bytes: usize::MAX,
         }
     }
 
@@ -77,7 +81,8 @@ impl Plan {
                 chronicle: false,
                 replicas: 0,
             };
-            let namespaces = [("/".to_owned(), Some(recover))].into();
+            let all = ["/", worker::NAMESPACE];
+            let namespaces = all.map(|name| (name.to_owned(), Some(recover))).into();
             config.recovery = Recovery { namespaces };
         }
         if let Some(max) = self.mailbox_max {

@@ -19,8 +19,10 @@ pub struct Report {
     pub answered: usize,
     pub refused: usize,
     pub redelivered: usize,
-    /// News of workers that clients heard, and lists that workers got.
+    /// News of workers that clients heard, what they heard in rooms and alone, and lists that workers got.
     pub news: usize,
+    pub told: usize,
+    pub notes: usize,
     pub lists: usize,
     /// Messages that the server of Node heard.
     pub crossed: usize,
@@ -29,11 +31,15 @@ pub struct Report {
     pub carried: usize,
     /// Clients that came back as the same socket, those that came back as another, and times that one was told that it missed something.
     pub returns: usize,
+    /// Those of them that got their socket with the workers, too.
+    pub guests: usize,
     pub strangers: usize,
     pub gaps: usize,
     /// Connections that came by another node, and clients that were told that nobody knows their session.
     pub relays: usize,
     pub unknown: usize,
+    /// Times that hubs stopped reading all their clients, for a mailbox was overfull.
+    pub congested: usize,
     /// The longest mailbox.
     pub mailbox_max: usize,
     /// Times that a node was told that letters are lost.

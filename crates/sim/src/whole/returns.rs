@@ -6,6 +6,7 @@ use super::person::RETURNED;
 use super::plan::WINDOW;
 use super::world::World;
 use crate::client::{Client, Transport};
+use std::ops::Range;
 
 /// A client that finds no node tries again after this time.
 pub(crate) const AGAIN_US: u64 = 100 * MS;
@@ -35,18 +36,14 @@ impl World {
     /// A client hears nothing more by its connection, and comes back after this time.
     pub(crate) fn is_cut(&mut self, name: usize, time_us: u64) {
         self.tell(|| format!("client {name} is cut off for {time_us} us"));
-        let room = self.plan.rooms;
+        self.guest_breaks(name);
         let person = &mut self.people[name];
         person.is_away = true;
         person.joins.clear();
         person.client.owed.clear();
         person.client.joined = false;
-        // It has no socket of the workers any more, and does not come to them again.
-        person.works = Some(false);
         let (link, publisher) = (person.client.main, person.publisher);
         self.links[link].owner = Owner::Nobody;
-        self.deeds.forget(name);
-        self.books.leave(name, room);
         self.books.breaks(name);
         // What it said last may not have been read.
         self.books.end_publisher(publisher);
@@ -120,15 +117,22 @@ impl World {
         person.pid = pid;
         if was_away {
             self.is_back(name, life, is_same);
+            self.comes_to_workers_again(name);
         }
         if is_user && !is_same {
             self.is_greeted(name);
         }
     }
 
+    /// Rooms in the books of what is said to users.
+    pub(crate) fn users(&self) -> Range<usize> {
+        let first = self.plan.rooms + 1;
+        first..first + self.people.len()
+    }
+
     /// Whoever speaks to a user that was let in reaches it, on whichever node.
     fn is_greeted(&mut self, name: usize) {
-        let room = self.plan.rooms + 1 + name;
+        let room = self.users().start + name;
         self.books.join(name, room);
         let life = self.people[name].life;
         let people = self.people.iter().enumerate();

@@ -61,6 +61,7 @@ impl World {
         let old = &mut self.lives[life];
         let now_ms = self.now_us / super::due::MS;
         std::mem::swap(&mut heir.feed, &mut old.feed);
+        std::mem::swap(&mut heir.unread, &mut old.unread);
         heir.called_us = old.called_us;
         {
             let (mut new, mut old) = (
@@ -71,8 +72,7 @@ impl World {
             // Nobody is told what came of rounds that the old hubs began.
             new.open = 0;
         }
-        let queue = heir.office.queue();
-        heir.office = self.with_office(life, |old, around| old.heir(queue, around));
+        self.with_office(life, |old, around| old.bequeath(&mut heir.office, around));
         self.lives[life] = heir;
         self.report.successions += 1;
         self.report.carried += gone.len();

@@ -1,11 +1,12 @@
 //! A worker as a node sees it: what it has got, what it has handled, and what it says.
 
+use super::books::Books;
 use super::deeds::{Deeds, Run};
 use crate::names::digits;
 use backend::Link;
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
-use backend::proto::{self, FromWorker, Hello, Target, ToWorker, Welcome};
+use backend::proto::{self, Emit, FromWorker, Hello, Membership, Target, ToWorker, Welcome};
 use std::collections::{BTreeSet, VecDeque};
 
 /// The backend of all workers, and its namespace.
@@ -13,6 +14,27 @@ pub(crate) const BACKEND: &str = "kitchen";
 pub(crate) const NAMESPACE: &str = "/work";
 /// So long a node waits for hubs that owe a list.
 const FETCH_MS: u32 = 3_000;
+/// Rooms of that namespace, into which workers put clients.
+const TABLES: u64 = 3;
+/// In the books a client is another one in that namespace, and what is said for it alone is said to a room of its own.
+const GUESTS: usize = 4_000_000;
+/// No history has so many.
+const CLIENTS: usize = 10_000;
+
+/// A client, as the books know it in the workers' namespace; with each socket there it is another one. One that is new on a node that was cut
+/// off may hear what it has heard with the socket before.
+pub(crate) fn guest(name: usize, sockets: usize) -> usize {
+    GUESTS + sockets * CLIENTS + name
+}
+
+/// Where it is written down what workers say and do.
+pub(crate) struct Voice<'a> {
+    pub(crate) books: &'a mut Books,
+    pub(crate) deeds: &'a mut Deeds,
+    /// The life of their node, and the room in the books of all sockets of the namespace.
+    pub(crate) life: usize,
+    pub(crate) room: usize,
+}
 
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -31,6 +53,7 @@ pub(crate) struct Worker {
     commands: u64,
     /// Commands that the gateway may not have, with their numbers.
     kept: VecDeque<(u64, proto::Command)>,
+    /// Sockets that are its own.
     sockets: BTreeSet<String>,
     /// Lists of sockets that it asked for, by their numbers, how many it has asked for, and how many it asks for when a client comes.
     lists: BTreeSet<u64>,
@@ -122,17 +145,20 @@ impl Worker {
         }
     }
 
-    /// Handles so many items; what it says then comes to its node at this time.
-    pub(crate) fn work(&mut self, most: usize, news: Option<Order>, deeds: &mut Deeds, at_ms: u64) {
+    /// Handles so many items, and may have news for all; what it says then comes to its node at this time.
+    pub(crate) fn work(&mut self, most: usize, has_news: bool, voice: &mut Voice<'_>, at_ms: u64) {
         let mut orders: Vec<Order> = Vec::new();
         for _ in 0..most {
             let Some(item) = self.inbox.pop_front() else {
                 break;
             };
             self.handled += 1;
-            orders.extend(self.handle(item, deeds));
+            orders.extend(self.handle(item, voice));
         }
-        orders.extend(news);
+        if has_news {
+            let all = Target::all_of(NAMESPACE);
+            orders.push(self.say(all, "news", voice.room, voice));
+        }
         let first = self.commands + 1;
         for what in orders {
             self.commands += 1;
@@ -169,7 +195,32 @@ impl Worker {
         })
     }
 
-    fn handle(&mut self, item: proto::Item, deeds: &mut Deeds) -> Vec<Order> {
+    /// Says the next number to a target; `room`: those in the books who surely are to hear it.
+    fn say(&self, to: Target, event: &str, room: usize, voice: &mut Voice<'_>) -> Order {
+        let number = voice.books.say(self.publisher, vec![room], voice.life);
+        Order::Emit(Box::new(Emit {
+            to: Some(to),
+            event: event.to_owned(),
+            args: number.to_string().into_bytes().into(),
+            ..Emit::default()
+        }))
+    }
+
+    /// `socket.join(table); io.to(table).emit("told", number)`, and for every other event `socket.leave(table)`.
+    fn seat(&self, socket: &str, event: u64, voice: &mut Voice<'_>) -> Vec<Order> {
+        let table = format!("table-{}", event % TABLES);
+        let member = || Membership {
+            of: Some(Target::room(NAMESPACE, socket)),
+            rooms: vec![table.clone()],
+        };
+        let to = Target::room(NAMESPACE, table.as_str());
+        let seat = voice.books.seat(socket);
+        let mut orders = vec![Order::Join(member()), self.say(to, "told", seat, voice)];
+        orders.extend(event.is_multiple_of(2).then(|| Order::Leave(member())));
+        orders
+    }
+
+    fn handle(&mut self, item: proto::Item, voice: &mut Voice<'_>) -> Vec<Order> {
         match item.what.expect("an item") {
             What::Connect(connect) => {
                 self.sockets.insert(connect.socket.clone());
@@ -178,7 +229,7 @@ impl Worker {
                     admit: true,
                     ..proto::Decision::default()
                 });
-                let lists = (0..self.each).map(|_| self.fetch(deeds));
+                let lists = (0..self.each).map(|_| self.fetch(voice.deeds));
                 std::iter::once(decision).chain(lists).collect()
             }
             What::Resume(resume) => {
@@ -189,18 +240,20 @@ impl Worker {
             What::Found(found) => {
                 let was_asked = self.lists.remove(&found.query);
                 assert!(was_asked, "a worker got a list that it did not ask for");
-                deeds.find((self.run(), found.query), &found);
+                voice.deeds.find((self.run(), found.query), &found);
                 Vec::new()
             }
             What::Failed(failed) => panic!("a command of a worker failed: {failed:?}"),
             What::Event(event) => {
-                let known = self.sockets.contains(&event.socket);
+                let is_known = self.sockets.contains(&event.socket);
                 assert!(
-                    known,
+                    is_known,
                     "a worker got an event of a socket that it does not know"
                 );
                 let said = digits(std::str::from_utf8(&event.args).expect("text"));
-                deeds.handle(said[0] as usize, said[1], item.redelivered, self.run());
+                let (by, run) = (said[0] as usize, self.run());
+                voice.deeds.handle(by, said[1], item.redelivered, run);
+                let mut orders = self.seat(&event.socket, said[1], voice);
                 let ack = (event.ack != 0).then(|| {
                     Order::Ack(proto::Ack {
                         socket: event.socket,
@@ -209,11 +262,18 @@ impl Worker {
                         attachments: Vec::new(),
                     })
                 });
-                ack.into_iter().collect()
+                orders.extend(ack);
+                orders
             }
             What::Gone(gone) => {
-                self.sockets.remove(&gone.socket);
-                Vec::new()
+                // Its client may come back for it, and hears then what was said when it had gone.
+                let had = self.sockets.remove(&gone.socket);
+                let note = had.then(|| {
+                    let seat = voice.books.seat(&gone.socket);
+                    let to = Target::room(NAMESPACE, gone.socket.as_str());
+                    self.say(to, "note", seat, voice)
+                });
+                note.into_iter().collect()
             }
             What::Part(part) => {
                 let had = self.sockets.remove(&part.socket);

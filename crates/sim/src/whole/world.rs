@@ -59,7 +59,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) channels_us: u64,
     pub(crate) report: Report,
-    config: Arc<Config>,
+    pub(crate) config: Arc<Config>,
     rules: Rules,
 }
 
@@ -68,9 +68,14 @@ impl World {
         let seed = script.seed();
         let alone = plan.of_one_process();
         let mut rules = settings::rules(&alone);
+        let rule = EventRule {
+            history: plan.kept,
+            ..EventRule::new(Action::Backend)
+        };
         let work = NamespaceRules {
             backend: Some(worker::BACKEND.to_owned()),
-            ..NamespaceRules::new(EventRule::new(Action::Backend))
+            recovers: plan.recovers,
+            ..NamespaceRules::new(rule)
         };
         rules.namespaces.insert(worker::NAMESPACE.to_owned(), work);
         let mut world = Self {
@@ -160,6 +165,7 @@ impl World {
             hubs: self.plan.hubs,
             limits: self.limits(),
             lists: self.plan.lists,
+            queue_bytes: self.plan.queue_bytes,
         };
         let mut dice = Rng::with_seed(self.delays.u64(..));
         Life::new(&make, me, awaited, &mut dice)
@@ -182,7 +188,7 @@ impl World {
         self.calendar.note(at_us, due);
     }
 
-    fn life_of(&self, due: &Due) -> Option<usize> {
+    pub(crate) fn life_of(&self, due: &Due) -> Option<usize> {
         match due {
             Due::Frame { life, .. }
             | Due::Answer { life, .. }
@@ -190,6 +196,7 @@ impl World {
             | Due::Mail { life, .. }
             | Due::Turn { life, .. }
             | Due::Feed { life }
+            | Due::Read { life }
             | Due::Wake { life, .. }
             | Due::Station { life }
             | Due::Office { life }
@@ -221,8 +228,7 @@ impl World {
     }
 
     pub(crate) fn happen(&mut self, due: Due) {
-        let (life, hub) = (self.life_of(&due), self.hub_of(&due));
-        if let Some(life) = life {
+        if let Some(life) = self.life_of(&due) {
             let life = &mut self.lives[life];
             if life.is_dead {
                 return;
@@ -230,6 +236,17 @@ impl World {
             if life.frozen_until > self.now_us {
                 return life.held.push(due);
             }
+        }
+        if let Some(due) = self.waits_to_be_read(due) {
+            self.happen_at(due);
+        }
+    }
+
+    /// As the hub finds it that needs a turn for it.
+    pub(crate) fn happen_at(&mut self, due: Due) {
+        let (life, hub) = (self.life_of(&due), self.hub_of(&due));
+        if let Some(life) = life {
+            let life = &mut self.lives[life];
             if let Some(seat) = hub.map(|hub| &mut life.hubs[hub])
                 && (seat.still_until > self.now_us || !seat.held.is_empty())
             {
@@ -246,6 +263,7 @@ impl World {
                 self.feed(life);
             }
             Due::Feed { life } => self.feed(life),
+            Due::Read { life } => self.read_on_all(life),
             Due::Wake { life, hub } => self.wake(life, hub),
             Due::Answer {
                 life,
@@ -444,8 +462,7 @@ impl World {
 
     /// A list that is said to be whole has all who were there all the time, but those of a node of which something was lost.
     fn check_lists(&mut self) {
-        for (by, name) in std::mem::take(&mut self.deeds.unlisted) {
-            let of = self.people[name].life;
+        for (by, of, name) in std::mem::take(&mut self.deeds.unlisted) {
             assert!(
                 self.books.have_lost(by, of),
                 "seed {}: a list of life {by} is said to be whole, and lacks client {name} of life {of}",

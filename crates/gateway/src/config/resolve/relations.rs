@@ -8,6 +8,7 @@ use crate::config::units::{format_duration, format_size};
 use hub::config::SlowConsumer;
 use hub::heartbeat::Step;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Nobody means more, and a typing error in a size should not be found out by memory.
@@ -59,6 +60,7 @@ impl Resolver<'_> {
         }
         self.plain_namespace(resolved);
         self.private_addresses(resolved);
+        self.private_paths(resolved);
         if hub.compression.server_takeover && hub.drops_events() {
             let own = hub.slow_consumers.iter();
             let mut dropping = own.filter(|(_, slow)| slow.policy != SlowConsumer::Disconnect);
@@ -154,6 +156,27 @@ impl Resolver<'_> {
                 self.problem_at(&Path::fixed(key), message);
             }
             taken.push((key, addr));
+        }
+    }
+
+    /// Each Unix socket has a path of its own.
+    fn private_paths(&mut self, resolved: &Resolved) {
+        let public = resolved.server.unix.iter();
+        let mut taken: Vec<(&str, &PathBuf)> = public.map(|path| ("server.listen", path)).collect();
+        let workers = resolved.workers.as_ref().and_then(Listen::unix);
+        for (key, path) in [
+            ("workers.listen", workers),
+            ("upgrade.socket", resolved.upgrade.as_ref()),
+        ] {
+            let Some(path) = path else { continue };
+            if let Some((other, _)) = taken.iter().find(|(_, has)| *has == path) {
+                let message = format!(
+                    "cannot listen on unix:{}: {other} has it; name another path",
+                    path.display()
+                );
+                self.problem_at(&Path::fixed(key), message);
+            }
+            taken.push((key, path));
         }
     }
 

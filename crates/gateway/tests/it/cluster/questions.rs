@@ -69,9 +69,14 @@ struct Crowd {
 const EACH: usize = 5;
 
 fn crowd(adapter: &str) -> Crowd {
+    crowd_with(adapter, &[])
+}
+
+/// The Node server has these flags.
+fn crowd_with(adapter: &str, flags: &[&str]) -> Crowd {
     let redis = Redis::start();
     let gateways: [Gateway; 2] = gateways(&redis);
-    let mut peer = NodePeer::start(&redis.url(), adapter, "/");
+    let mut peer = NodePeer::start_with(&redis.url(), adapter, "/", flags);
     let there = (0..EACH).map(|n| {
         let id = peer.call(json!({"do": "client", "name": format!("n{n}"), "rooms": ["r1"]}));
         id.as_str().expect("an id").to_owned()
@@ -155,6 +160,18 @@ fn lists_of_sockets_were_incomplete_beside_servers_with_the_sharded_adapter() {
 }
 
 /// Two Node servers and a gateway with a client each. The answers that are waited for are those of the servers that live.
+/// Its answers came to a channel to which nobody listened, and each list was incomplete.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_node_server_that_answers_in_the_askers_own_channel_was_not_heard() {
+    let mut crowd = crowd_with("classic", &["--specific"]);
+    for gateway in &crowd.gateways {
+        assert_eq!(fetched(gateway, "r1"), (crowd.stay.clone(), true));
+    }
+    let found = crowd.peer.call(json!({"do": "fetch", "to": ["r1"]}));
+    assert_eq!(ids(&found), crowd.stay);
+}
+
 fn a_frozen_server_costs_its_timeout(adapter: &str) {
     let redis = Redis::start();
     let [gateway]: [Gateway; 1] = gateways(&redis);

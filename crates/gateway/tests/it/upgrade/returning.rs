@@ -2,6 +2,7 @@
 
 use super::chain::Chain;
 use super::later;
+use super::strangers::take_all_and_end;
 use crate::cluster::all_up_of;
 use crate::cluster::roam::RoundRobin;
 use crate::e2e::recovery::{Client, say};
@@ -219,6 +220,33 @@ fn a_socket_that_is_too_large_for_a_record_is_left_behind_and_told() {
     assert!(chain.first.logged("they are left behind", PATIENCE));
     come_back(&chain, small, 0..0);
     assert_ne!(Client::comes_back(&chain.first, auth).sid, id);
+}
+
+/// It was told before the last word, and again by the next try.
+#[test]
+fn an_upgrade_that_was_given_up_told_of_sockets_that_it_left_behind() {
+    let limits = "[limits]\nroom_name_bytes_max = \"64KiB\"\nrooms_per_socket_max = 1000\n";
+    let mut chain = Chain::start(&format!(
+        "profile = \"socket.io\"\n[server]\nshards = 1\n{limits}{RECOVERS}"
+    ));
+    let mut large = Client::new(&chain.first);
+    (0..279).for_each(|n| large.join(&format!("{n:060000}")));
+    large.breaks();
+    let away = |away: f64| away == 1.0;
+    let parked = chain.first.metric_settles("sockeye_parked_sockets", away);
+    assert!(parked.is_ok(), "{parked:?}");
+    take_all_and_end(&chain, 1);
+    assert!(chain.first.logged("an upgrade was given up", PATIENCE));
+    let told = |chain: &Chain| {
+        let log = chain.first.log();
+        log.iter()
+            .filter(|line| line.contains("left behind"))
+            .count()
+    };
+    assert_eq!(told(&chain), 0);
+    chain.upgrade();
+    assert!(chain.first.logged("they are left behind", PATIENCE));
+    assert_eq!(told(&chain), 1);
 }
 
 /// It cannot go, and comes back to its socket all the same.

@@ -182,6 +182,37 @@ pub fn go_until_of(chain: &Chain, unix: &[String], last: Step) -> Peer {
     peer
 }
 
+/// Takes everything, also what is kept of those who are away, and is gone before the last word.
+pub fn take_all_and_end(chain: &Chain, shards: u32) {
+    let mut peer = Peer::connect(chain);
+    let fit = hello().fit.map(|fit| Fit { shards, ..fit });
+    let hello = Hello {
+        fit,
+        takes: takes::ALL,
+        ..hello()
+    };
+    peer.say(Kind::Hello, &hello);
+    peer.expect::<Welcome>(Kind::Welcome);
+    peer.expect::<Batch>(Kind::Listeners);
+    peer.skip_descriptors();
+    peer.say(Kind::Taken, &());
+    peer.expect::<()>(Kind::Complete);
+    peer.say(Kind::Ready, &());
+    loop {
+        match peer.hear() {
+            (Kind::Sessions, body) => {
+                if later::descriptors(Kind::Sessions, &body) > 0 {
+                    peer.skip_descriptors();
+                }
+                peer.say(Kind::Taken, &());
+            }
+            (Kind::Complete, _) => return,
+            (Kind::Shard | Kind::Kept, _) => {}
+            (kind, body) => panic!("{kind:?}: {:?}", Said::decode(&*body)),
+        }
+    }
+}
+
 /// At each step it ends, or says nothing more: the clients of the process notice nothing, and the next upgrade succeeds.
 #[test]
 fn a_successor_that_ends_at_any_step_changes_nothing() {

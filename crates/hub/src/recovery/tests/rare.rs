@@ -143,6 +143,20 @@ fn what_was_said_before_a_join_was_taken_for_missed() {
     assert_eq!(pair.shards[OWNER].parked.len(), 0);
 }
 
+/// The record stayed with that process, and the claimer waited until its time was over.
+#[test]
+fn a_claim_waited_for_an_owner_in_whose_place_another_process_was() {
+    let mut pair = Pair::new();
+    assert!(pair.pass(CLAIMER).is_none(), "the claim");
+    assert!(pair.pass(OWNER).is_none(), "the offer");
+    pair.shards[OWNER] = Pair::new().shards.swap_remove(OWNER);
+    pair.shards[OWNER].parked.remove(pair.record.pid);
+    assert!(pair.pass(CLAIMER).is_none(), "the fence");
+    let verdict = pair.pass(OWNER).expect("it has nothing");
+    assert_eq!(verdict.result.err(), Some(NotRecovered::Unknown));
+    assert_eq!(pair.shards[CLAIMER].parked.len(), 0);
+}
+
 /// Its node came back under its number while the socket was taken. Its clock was behind that of its life before.
 #[test]
 fn what_a_node_said_in_its_next_life_was_dropped_while_a_socket_was_taken() {

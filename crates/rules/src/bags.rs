@@ -1,35 +1,97 @@
-//! What a backend has for each shard: small things go in one letter, in their order with all else.
+//! What a backend has for the shards, in its order: small things for one shard go in one word, and where a shard gives the events of the
+//! backend's namespaces their order, everything goes by that one.
 
-use super::shards::ToShards;
-use backend::Down;
-use rules::{Line, Spread, Word};
+use crate::line::{Line, Spread, Word};
+use backend::proto::command::What;
+use backend::{Down, Out, To};
+use hub::Keeping;
+use std::fmt;
 use std::sync::Arc;
+use std::vec::Drain;
 
-/// A shard does all of one letter in one go: its clients wait for no more than that.
+/// A shard does all of one word in one go: its clients wait for no more than that.
 const BAG: usize = 64;
 
-pub(super) struct Bags {
-    shards: Arc<dyn ToShards>,
-    /// The sender of all letters.
+/// The outputs of a backend on their way to the shards.
+pub struct Bags {
+    /// The name of the backend.
+    backend: String,
+    /// Answers go there.
     line: Arc<dyn Line>,
+    /// What waits for others of the same shard.
     bags: Vec<Vec<Down>>,
     /// The shard by which everything goes, if one orders the events of the backend's namespaces.
     home: Option<u16>,
+    /// What leaves now, each word with the shard by which it goes.
+    words: Vec<(u16, Word)>,
+}
+
+impl fmt::Debug for Bags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bags")
+            .field("backend", &self.backend)
+            .field("bags", &self.bags)
+            .field("home", &self.home)
+            .field("words", &self.words)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Bags {
-    pub(super) fn new(shards: Arc<dyn ToShards>, line: Arc<dyn Line>) -> Self {
-        let bags = (0..shards.shards()).map(|_| Vec::new()).collect();
+    /// Empty ones of this backend, whose answers go to `line`.
+    pub fn new(backend: impl Into<String>, line: Arc<dyn Line>, shards: u16) -> Self {
         Self {
-            shards,
+            backend: backend.into(),
             line,
-            bags,
+            bags: (0..shards).map(|_| Vec::new()).collect(),
             home: None,
+            words: Vec::new(),
         }
     }
 
-    /// About one socket, for the shard that has it; it may wait for `send_all`.
-    pub(super) fn put(&mut self, shard: u16, down: Down) {
+    /// Takes in what the backend says. `shard_of`: which shard has a socket, by its id. Some of it may wait for [`Self::send_all`].
+    pub fn take(
+        &mut self,
+        said: impl IntoIterator<Item = Out>,
+        keeping: &Keeping,
+        shard_of: impl Fn(&str) -> Option<u16>,
+    ) {
+        let shards = self.shards();
+        self.go_by(keeping.home_of_key(&self.backend, shards));
+        let home_of = |namespace: &str| keeping.home_of(namespace, shards);
+        for Out { to, down } in said {
+            match to {
+                To::Socket(name) => {
+                    if let Some(shard) = shard_of(name.as_str()) {
+                        self.put(shard, down);
+                    }
+                }
+                To::All => match published_in(&down).and_then(home_of) {
+                    Some(home) => self.publish(home, down),
+                    None => self.send_to_all(&down),
+                },
+                To::Shard(shard) => self.send(shard, down, Spread::Alone),
+                To::One => self.send(0, down, Spread::Alone),
+            }
+        }
+    }
+
+    /// Nothing waits any more.
+    pub fn send_all(&mut self) {
+        (0..self.shards()).for_each(|shard| self.empty(shard));
+    }
+
+    /// What leaves now, in its order: each word, and the shard by which it goes. Another than the word's own passes it on.
+    pub fn words(&mut self) -> Drain<'_, (u16, Word)> {
+        self.words.drain(..)
+    }
+
+    fn shards(&self) -> u16 {
+        self.bags.len() as u16
+    }
+
+    /// About one socket, for the shard that has it; it may wait.
+    fn put(&mut self, shard: u16, down: Down) {
         if !down.goes_with_others() {
             return self.send(shard, down, Spread::Alone);
         }
@@ -44,15 +106,15 @@ impl Bags {
     }
 
     /// At once, behind what waits for the same shard.
-    pub(super) fn send(&mut self, shard: u16, down: Down, spread: Spread) {
+    fn send(&mut self, shard: u16, down: Down, spread: Spread) {
         self.empty(shard);
         self.hand_over(shard, vec![down], spread);
     }
 
     /// To all shards, one of which tells other nodes, too.
-    pub(super) fn send_to_all(&mut self, down: &Down) {
+    fn send_to_all(&mut self, down: &Down) {
         let leads = self.home.unwrap_or(0);
-        for shard in 0..self.shards.shards() {
+        for shard in 0..self.shards() {
             let spread = match shard == leads {
                 true => Spread::Leads,
                 false => Spread::Follows,
@@ -63,7 +125,7 @@ impl Bags {
 
     /// From now on everything goes by this shard: it gives the events of the backend's namespaces their order. What is said before
     /// an event is so before it on all shards, and what is said later behind it.
-    pub(super) fn go_by(&mut self, home: Option<u16>) {
+    fn go_by(&mut self, home: Option<u16>) {
         if self.home != home {
             self.send_all();
             self.home = home;
@@ -71,18 +133,14 @@ impl Bags {
     }
 
     /// An event of a namespace that keeps some: its home sends it to all others.
-    pub(super) fn publish(&mut self, home: u16, down: Down) {
+    fn publish(&mut self, home: u16, down: Down) {
         self.send_all();
         self.hand_over(home, vec![down], Spread::Leads);
     }
 
-    fn hand_over(&self, shard: u16, downs: Vec<Down>, spread: Spread) {
+    fn hand_over(&mut self, shard: u16, downs: Vec<Down>, spread: Spread) {
         let word = Word::new(shard, Arc::clone(&self.line), downs, spread);
-        self.shards.send(self.home.unwrap_or(shard), word);
-    }
-
-    pub(super) fn send_all(&mut self) {
-        (0..self.shards.shards()).for_each(|shard| self.empty(shard));
+        self.words.push((self.home.unwrap_or(shard), word));
     }
 
     fn empty(&mut self, shard: u16) {
@@ -94,39 +152,20 @@ impl Bags {
     }
 }
 
+/// The namespace of an event for many.
+fn published_in(down: &Down) -> Option<&str> {
+    match down {
+        Down::Do(What::Emit(emit)) => Some(&emit.to.as_ref()?.namespace),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use backend::{Ack, Name, Up, Why};
-    use hub::Keeping;
-    use prost::bytes::Bytes;
-    use std::sync::Mutex;
+    use bytes::Bytes;
     use std::time::Duration;
-
-    #[derive(Default)]
-    struct Sent(Mutex<Vec<(u16, Word)>>);
-
-    impl ToShards for Sent {
-        fn shards(&self) -> u16 {
-            2
-        }
-
-        fn send(&self, by: u16, word: Word) {
-            self.0.lock().unwrap().push((by, word));
-        }
-
-        fn keeping(&self) -> Arc<Keeping> {
-            Arc::default()
-        }
-
-        fn shard_of(&self, _: &str) -> Option<u16> {
-            None
-        }
-
-        fn are_behind(&self) -> bool {
-            false
-        }
-    }
 
     struct Silent;
 
@@ -163,9 +202,7 @@ mod tests {
 
     #[test]
     fn what_waits_in_a_bag_goes_before_what_does_not_wait() {
-        let sent = Arc::<Sent>::default();
-        let shards = Arc::clone(&sent) as Arc<dyn ToShards>;
-        let mut bags = Bags::new(shards, Arc::new(Silent));
+        let mut bags = Bags::new("kitchen", Arc::new(Silent), 2);
         for number in 1..=70 {
             bags.put(1, ack(number));
         }
@@ -182,7 +219,7 @@ mod tests {
         bags.put(0, ack(1));
         bags.put(1, ack(72));
         bags.send_all();
-        let sent = sent.0.lock().unwrap();
+        let sent: Vec<(u16, Word)> = bags.words().collect();
         let of = |shard| {
             let letters = sent.iter().filter(move |letter| letter.0 == shard);
             letters.flat_map(|letter| letter.1.downs()).map(number)
@@ -192,19 +229,18 @@ mod tests {
         let sizes: Vec<usize> = sent.iter().map(|letter| letter.1.downs().len()).collect();
         assert_eq!(sizes, [64, 6, 1, 1, 1]);
     }
+
     /// An event went straight to each shard, and was in no order with what its home had for them.
     #[test]
     fn with_a_home_everything_goes_by_it_in_the_order_in_which_it_was_said() {
-        let sent = Arc::<Sent>::default();
-        let shards = Arc::clone(&sent) as Arc<dyn ToShards>;
-        let mut bags = Bags::new(shards, Arc::new(Silent));
+        let mut bags = Bags::new("kitchen", Arc::new(Silent), 2);
         bags.put(0, ack(1));
         bags.go_by(Some(1));
         bags.put(0, ack(2));
         bags.publish(1, ack(3));
         bags.put(0, ack(4));
         bags.send_to_all(&ack(5));
-        let sent = sent.0.lock().unwrap();
+        let sent: Vec<(u16, Word)> = bags.words().collect();
         let way =
             |(by, word): &(u16, Word)| (*by, word.shard(), number(&word.downs()[0]), word.spread());
         let ways: Vec<_> = sent.iter().map(way).collect();
