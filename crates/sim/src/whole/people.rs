@@ -82,7 +82,7 @@ impl World {
         if self.people[name].client.transport != Transport::Polling {
             return self.send(main, bytes);
         }
-        self.people[name].is_posting = true;
+        (self.people[name].is_posting, self.people[name].posted_us) = (true, self.now_us);
         let old = self.people[name].client.post;
         let old = old.filter(|link| self.may_ask_again(*link));
         let link = match old {

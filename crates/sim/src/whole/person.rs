@@ -22,6 +22,8 @@ pub(crate) struct Person {
     pub(crate) was_slow: bool,
     /// A POST without an answer.
     pub(crate) is_posting: bool,
+    /// When the last one began.
+    pub(crate) posted_us: u64,
     /// Joins without an ack: the room, unless it has left since.
     pub(crate) joins: BTreeMap<u64, usize>,
     /// It wants to speak to workers, and whether it may.
@@ -45,6 +47,7 @@ impl Person {
             turns: 0,
             was_slow: false,
             is_posting: false,
+            posted_us: 0,
             joins: BTreeMap::new(),
             works: None,
             work_pid: None,
