@@ -6,15 +6,27 @@ use std::path::Path;
 /// The flag by which a successor knows what it is.
 const TAKE_OVER: &[u8] = b"--take-over";
 
-/// A living child that was started to take over. One whose parent has ended is a child of the supervisor.
-pub fn heir(parent: u32) -> Option<u32> {
-    let mut heirs = children(parent).filter(|(_, words)| takes_over(words));
-    heirs.next().map(|(pid, _)| pid)
+/// What one look at a process's children shows.
+#[derive(Default)]
+pub struct Family {
+    /// A living child that was started to take over. One whose parent has ended is a child of the supervisor.
+    pub heir: Option<u32>,
+    /// A child ends in this moment: it has lost its words, and cannot be waited for yet. Its own children come next.
+    pub is_one_ending: bool,
 }
 
-/// Whether a child was killed in this moment: it has lost its words, and cannot be waited for yet.
-pub fn is_one_ending(parent: u32) -> bool {
-    children(parent).any(|(_, words)| words.is_empty())
+impl Family {
+    /// All in one look: a child that ends between two looks would be in neither, and its heir as well.
+    pub fn of(parent: u32) -> Self {
+        let mut family = Self::default();
+        for (pid, words) in children(parent) {
+            family.is_one_ending |= words.is_empty();
+            if takes_over(&words) {
+                family.heir = family.heir.or(Some(pid));
+            }
+        }
+        family
+    }
 }
 
 /// Living children, with the words that started them.

@@ -1,6 +1,6 @@
 //! The life of the supervisor: it passes signals on, waits for all that end below it, and ends with the last gateway.
 
-use super::family;
+use super::family::Family;
 use crate::program;
 use anyhow::{Context, Result};
 use rustix::process::{
@@ -35,6 +35,14 @@ struct Watch {
     /// The container ends: whichever gateway serves is told.
     stops: bool,
     reloaded: Option<Instant>,
+}
+
+/// Processes that have ended since the last look.
+#[derive(Default)]
+struct Ended {
+    /// What the gateway that serves ended with.
+    main: Option<WaitStatus>,
+    others: bool,
 }
 
 /// What is to be listened to before anything is started.
@@ -79,18 +87,6 @@ pub fn run(program: Option<PathBuf>, words: Vec<OsString>) -> Result<ExitCode> {
     })
 }
 
-/// The gateway that took over. One that is killed in this moment is no heir, and is waited for: the container ends with its signal.
-fn heir() -> Option<u32> {
-    let (own, began) = (std::process::id(), Instant::now());
-    loop {
-        let heir = family::heir(own);
-        if heir.is_some() || !family::is_one_ending(own) || began.elapsed() > ENDING {
-            return heir;
-        }
-        sleep(LOOK);
-    }
-}
-
 /// Starts a gateway. It is waited for with all other children.
 fn start(program: Option<&PathBuf>, words: &[OsString], takes_over: bool) -> Result<Pid> {
     let program = program.cloned().map_or_else(program::own, Ok);
@@ -128,13 +124,9 @@ impl Watch {
 
     /// Waits for all that have ended, orphans too. What the last gateway ended with, if it did and nobody took over from it.
     fn reap(&mut self) -> Option<WaitStatus> {
-        let status = self.collect()?;
+        let status = self.collect().main?;
         let ended = self.main;
-        // Its successor is a child of this process from the moment at which it ended.
-        let heir = heir().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let Some(heir) = heir else {
-            // A successor may have ended in the same moment.
-            self.collect();
+        let Some(heir) = self.heir() else {
             let was_left = status.exit_status() == Some(0) && !self.stops;
             let Some(other) = self.beside.filter(|_| was_left) else {
                 tell(&format!("process {ended} has ended ({})", told(status)));
@@ -160,15 +152,34 @@ impl Watch {
         None
     }
 
-    /// Waits for all that have ended. What the gateway that serves ended with, if it did.
-    fn collect(&mut self) -> Option<WaitStatus> {
-        let mut last = None;
+    /// The gateway that took over: a child of this process from the moment at which the one before it ended. Where several have taken over
+    /// since this process was last awake, each of them may end while it is looked for. One that is killed is no heir, and is waited for: the
+    /// container ends with its signal.
+    fn heir(&mut self) -> Option<Pid> {
+        let began = Instant::now();
+        loop {
+            let family = Family::of(std::process::id());
+            if let Some(heir) = family.heir {
+                return Pid::from_raw(i32::try_from(heir).ok()?);
+            }
+            let moves = self.collect().others || family.is_one_ending;
+            if !moves || began.elapsed() > ENDING {
+                return None;
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// Waits for all that have ended.
+    fn collect(&mut self) -> Ended {
+        let mut ended = Ended::default();
         // Of any group: a gateway has one of its own.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid == self.main {
-                last = Some(status);
+                ended.main = Some(status);
                 continue;
             }
+            ended.others = true;
             if status.exit_status() != Some(0) {
                 self.beside = Some(status);
             }
@@ -180,7 +191,7 @@ impl Watch {
                 ));
             }
         }
-        last
+        ended
     }
 
     fn stop(&mut self, signal: Signal) {

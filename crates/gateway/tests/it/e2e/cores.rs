@@ -18,16 +18,24 @@ fn cores(mask: &str) -> usize {
     digits.map(|digit| digit.count_ones() as usize).sum()
 }
 
-/// Masks of the shards of a gateway, in their order.
+/// Masks of the shards of a gateway, in their order. A thread gives itself its name when it runs for the first time.
 fn masks(gateway: &Gateway, shards: usize) -> Vec<String> {
     let tasks = format!("/proc/{}/task", gateway.pid());
-    let named = |name: &str| {
+    let find = |name: &str| {
         let tasks = fs::read_dir(&tasks).expect("threads");
         let mut tasks = tasks.map(|task| task.expect("a thread").path());
-        let found = tasks.find(|task| {
+        tasks.find(|task| {
             fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name)
+        })
+    };
+    let named = |name: &str| {
+        let mut found = None;
+        let is_there = eventually(PATIENCE, || {
+            found = find(name);
+            found.is_some()
         });
-        let task = found.unwrap_or_else(|| panic!("no thread {name}"));
+        assert!(is_there, "no thread {name}");
+        let task = found.expect("a thread");
         mask(task.join("status").to_str().expect("a path"))
     };
     let names = (0..shards).map(|shard| format!("shard-{shard}"));

@@ -106,6 +106,29 @@ fn an_upgrade_ended_the_container() {
     assert!(ends(before));
 }
 
+/// It woke up late on a busy machine: the gateway that it knew had handed over twice, and the container ended.
+#[test]
+fn upgrades_go_on_while_the_supervisor_stands_still() {
+    let mut chain = supervised(CONFIG);
+    let mut pair = Pair::join(&chain);
+    let first = gateway(&chain);
+    chain.first.signal(Signal::STOP);
+    for _ in 0..3 {
+        chain.upgrade();
+        pair.talk();
+    }
+    chain.first.signal(Signal::CONT);
+    assert!(ends(first));
+    assert_ne!(gateway(&chain), first);
+    assert!(chain.first.is_alive());
+    pair.talk();
+    chain.upgrade();
+    pair.talk();
+    chain.first.terminate();
+    drop(pair);
+    assert_eq!(exit_code(&mut chain), Some(0));
+}
+
 #[test]
 fn a_signal_starts_an_upgrade() {
     let mut chain = supervised(CONFIG);
