@@ -150,7 +150,7 @@ impl Parts {
             .iter()
             .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
         let kept: Vec<ConnId> = kept.map(|(index, _)| index).collect();
-        self.line.check_windows(&kept);
+        self.line.codecs.check_contexts(&kept);
         assert_eq!(
             self.books.counts.takeover_contexts,
             kept.len() as u64,

@@ -153,7 +153,7 @@ fn passed(parts: &mut Parts, namespace: &str, number: u64) {
     let now_ms = parts.clock.now.mono_ms;
     let stamp = of(parts, namespace).and_then(|chronicle| chronicle.stamp(namespace, number));
     if let (Some(stamp), Some(recovery)) = (stamp, &mut parts.recovery) {
-        recovery.journal.see(stamp);
+        recovery.journal.seen.see(stamp);
         recovery.marks.note(now_ms, stamp);
     }
 }

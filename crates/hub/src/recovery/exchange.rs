@@ -189,7 +189,7 @@ impl Recovery {
     /// Something came that is for this instant only; its clients have then all up to the offset.
     pub(crate) fn pass(&mut self, moment: Moment) -> u64 {
         if let Some(stamp) = moment.stamp {
-            self.journal.see(stamp);
+            self.journal.seen.see(stamp);
         }
         self.journal.head()
     }
@@ -197,7 +197,7 @@ impl Recovery {
     /// The same of a command. Sockets that are here carry it out beside this.
     pub(crate) fn command(&mut self, moment: Moment, aim: &Aim<'_>, action: &Action) {
         if let Some(stamp) = moment.stamp {
-            self.journal.see(stamp);
+            self.journal.seen.see(stamp);
         }
         let ended = self.parked.command(moment, aim, action, &mut self.journal);
         for (claim, circle) in ended {
@@ -222,7 +222,7 @@ impl Recovery {
     /// How far this shard is in the stream of a namespace, if it has one.
     pub(crate) fn number_at_head(&self, namespace: &str) -> Option<u64> {
         let place = self.chronicle.as_ref()?.place(namespace)?;
-        Some(self.journal.seen().last_of(place).unwrap_or_default())
+        Some(self.journal.seen.last_of(place).unwrap_or_default())
     }
 
     // ---- the client's side --------------------------------------------------------------------------------------------
@@ -520,7 +520,7 @@ impl Recovery {
         last: &Vector,
     ) {
         // Its sender published nothing for this record that is not here by now: what was published elsewhere only is no part of it.
-        self.journal.see_all(last);
+        self.journal.seen.see_all(last);
         if self.parked.claimed(pid, claim).is_none() {
             return self.disown(by, claim);
         }
@@ -557,7 +557,7 @@ impl Recovery {
             record,
             missed: missed.events,
             log: self.journal.position(has).log,
-            seen: self.journal.seen().clone(),
+            seen: self.journal.seen.clone(),
         });
         self.answer(claim, circle.as_ref(), Message::Handed { claim, handover });
         if let Some(circle) = &circle {

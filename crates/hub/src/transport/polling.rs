@@ -244,9 +244,8 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
         Revision::Four => Payload::of_4(body),
     };
     payload.announce(&mut extra);
-    let coded = parts
-        .line
-        .encode_body(&mut parts.books, encoding, &payload.body, &mut extra);
+    let (codecs, books) = (&mut parts.line.codecs, &mut parts.books);
+    let coded = codecs.encode_body(books, encoding, &payload.body, &mut extra);
     parts
         .answers()
         .respond(conn, 200, payload.content_type, &extra, &coded);
