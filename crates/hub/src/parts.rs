@@ -23,6 +23,7 @@ use crate::rooms::fanout::Audience;
 use crate::rooms::log::Log;
 use crate::rooms::presence::Rolls;
 use crate::rooms::room::Rooms;
+use crate::rooms::table::RoomTable;
 use crate::seam::outbound::Outbound;
 use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Parts {
             .field("conns", &self.line.conns.len())
             .field("sessions", &self.people.sessions.len())
             .field("sockets", &self.people.sockets.len())
-            .field("rooms", &self.rooms.len())
+            .field("rooms", &self.rooms.table.len())
             .finish_non_exhaustive()
     }
 }
@@ -101,19 +102,18 @@ impl Parts {
             recovery.chronicle = process.outlets.chronicle.clone();
         }
         let kept = Log::new(ledger.open(Stock::History, HISTORY_TOTAL_BYTES_MAX));
+        let mut rooms = Rooms::new(RoomTable::new(me, &process.directory), kept);
+        rooms.rolls = Rolls::new(&config.presence);
+        rooms.arrivals = Arrivals::new(&config.since_join);
+        rooms.tap = process.outlets.tap.clone();
+        rooms.history_tap = process.outlets.history.clone();
         let asks = ledger.open(Stock::Questions, config.limits.ask_bytes_max);
         let lists = ledger.open(Stock::Lists, ROUND_BYTES_MAX);
         Self {
             ids,
             clock: Clock::default(),
             people,
-            rooms: Rooms::new(me, &process.directory, kept)
-                .with_rolls(Rolls::new(&config.presence))
-                .with_arrivals(Arrivals::new(&config.since_join))
-                .tapped(
-                    process.outlets.tap.as_ref(),
-                    process.outlets.history.as_ref(),
-                ),
+            rooms,
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             intake: Intake::new(&process.loads),
             rounds,

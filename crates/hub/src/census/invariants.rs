@@ -37,7 +37,7 @@ impl Hub {
         parts.people.check_users();
         parts.check_questions();
         parts.people.check_namespaces(|namespace| {
-            let rooms = parts.rooms.iter();
+            let rooms = parts.rooms.table.iter();
             rooms
                 .filter(|(_, room)| room.namespace() == namespace)
                 .count()
@@ -51,7 +51,7 @@ impl Hub {
             conns: self.stage.parts.line.conns.len(),
             sessions: self.stage.parts.people.sessions.len(),
             sockets: self.stage.parts.people.sockets.len(),
-            rooms: self.stage.parts.rooms.len(),
+            rooms: self.stage.parts.rooms.table.len(),
             namespaces: self.stage.parts.people.namespaces(),
         }
     }
@@ -77,6 +77,7 @@ impl Hub {
             .stage
             .parts
             .rooms
+            .table
             .iter()
             .filter(|(_, room)| room.kind() == RoomKind::Named);
         let mut rooms: Vec<_> = named
@@ -258,7 +259,7 @@ impl Parts {
             );
             let mut everyone = 0;
             for membership in &socket.rooms {
-                let room = self.rooms.get(membership.room);
+                let room = self.rooms.table.get(membership.room);
                 let room = room.unwrap_or_else(|| panic!("socket {index} is in a dead room"));
                 let at = room.members().get(membership.at as usize);
                 assert_eq!(at, Some(&index), "socket {index} in room {:?}", room.name());
@@ -276,27 +277,26 @@ impl Parts {
 
     fn check_rooms(&self) {
         let (mut members, mut following) = (0, 0);
-        for (index, room) in self.rooms.iter() {
+        for (index, room) in self.rooms.table.iter() {
             members += room.members().len();
             following += room.members().len() - room.live();
-            let found = self.rooms.find(room.namespace(), room.kind(), room.name());
+            let found = self
+                .rooms
+                .table
+                .find(room.namespace(), room.kind(), room.name());
             assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
                 self.people.label(room.namespace()).is_some(),
                 "room {:?}",
                 room.name()
             );
-            let kept = !room.members().is_empty()
-                || room.is_wanted()
-                || room.is_changed()
-                || room.is_owed()
-                || self.rooms.rolls.holds(index);
+            let kept = room.is_used() || self.rooms.rolls.holds(index);
             assert!(kept, "room {:?} is empty and still here", room.name());
             if let Some(seated) = self.rooms.rolls.seated(index) {
                 let members = room.members().len();
                 assert_eq!(seated, members, "seats of room {:?}", room.name());
             }
-            let listed = self.rooms.lists_change_of(index);
+            let listed = self.rooms.changes.lists(index);
             assert_eq!(
                 room.is_changed(),
                 listed,
@@ -323,7 +323,7 @@ impl Parts {
         assert_eq!(members, memberships, "members and memberships");
         assert_eq!(
             following,
-            self.rooms.following(),
+            self.rooms.followers.sockets().count(),
             "members that wait for a history"
         );
         assert!(

@@ -286,7 +286,7 @@ impl Look {
             }
             Question::Rooms(wanted) => {
                 let is_done = self.walk(slots, |look, slot| {
-                    look.look_at_room(parts, &wanted, parts.rooms.nth(slot)?);
+                    look.look_at_room(parts, &wanted, parts.rooms.table.nth(slot)?);
                     // A table of a million rooms is not copied.
                     if look.rooms.len() >= 2 * wanted.limit.max(1) {
                         look.keep_largest(wanted.limit);
@@ -317,9 +317,9 @@ impl Look {
         };
         let namespace = wanted.namespace.as_deref().unwrap_or("/");
         let namespace = people.find_namespace(namespace);
-        let room =
-            namespace.and_then(|namespace| parts.rooms.find(namespace, RoomKind::Named, name));
-        let Some(room) = parts.rooms.get(room) else {
+        let room = namespace
+            .and_then(|namespace| parts.rooms.table.find(namespace, RoomKind::Named, name));
+        let Some(room) = parts.rooms.table.get(room) else {
             return true;
         };
         self.walk(slots, |look, slot| {
@@ -384,6 +384,7 @@ impl Look {
     ) -> Option<&mut SeenRoom> {
         let room = parts
             .rooms
+            .table
             .get(room)
             .filter(|room| wanted.fits(parts, room))?;
         let namespace = parts.people.label(room.namespace())?;
@@ -524,7 +525,7 @@ fn rooms_of(parts: &Parts, socket: &Socket) -> (Vec<String>, usize) {
     // Where it moved from another shard, its own room is in the table, too.
     let is_shown = |room: &&Room| room.kind() == RoomKind::Named && room.name().as_bytes() != id;
     let rooms = socket.rooms.iter();
-    let rooms = rooms.filter_map(|membership| parts.rooms.get(membership.room));
+    let rooms = rooms.filter_map(|membership| parts.rooms.table.get(membership.room));
     let shown = rooms.clone().filter(is_shown).take(ROOMS_SHOWN);
     let names = shown.map(|room| room.name().to_string()).collect();
     (names, rooms.filter(is_shown).count())

@@ -72,6 +72,7 @@ fn members_elsewhere(parts: &Parts, namespace: &str, kind: RoomKind, name: &str)
     };
     parts
         .rooms
+        .table
         .shards_of(parts.people.find_namespace(namespace), room)
 }
 

@@ -79,7 +79,7 @@ pub enum Handed {
 impl Handing {
     pub(crate) fn new(parts: &Parts, takes: u64) -> Self {
         let asked = parts.asks.iter().filter_map(|(_, open)| open.session);
-        let followers = parts.rooms.followers();
+        let followers = parts.rooms.followers.sockets();
         let following = followers.filter_map(|index| {
             let socket = parts.people.sockets.get(index)?;
             Some(socket.session)

@@ -53,7 +53,10 @@ fn is_in(parts: &Parts, index: SocketId, name: &str) -> Option<bool> {
     if name.as_bytes() == socket.id.encode() {
         return Some(!socket.flags.nameless);
     }
-    let room = parts.rooms.find(socket.namespace, RoomKind::Named, name);
+    let room = parts
+        .rooms
+        .table
+        .find(socket.namespace, RoomKind::Named, name);
     let mut own = socket.rooms.iter();
     Some(room.is_some_and(|room| own.any(|own| own.room == room)))
 }

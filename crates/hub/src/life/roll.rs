@@ -51,7 +51,7 @@ fn listed(parts: &Parts, index: SocketId) -> Option<Listed> {
         return None;
     }
     let rooms = slot.rooms.iter().filter_map(|membership| {
-        let room = parts.rooms.get(membership.room)?;
+        let room = parts.rooms.table.get(membership.room)?;
         (room.kind() == RoomKind::Named).then(|| room.name().clone())
     });
     Some(Listed {

@@ -87,8 +87,8 @@ impl Audience<'_> {
         let people = &*speaker.people;
         let namespace = people.find_namespace(target.namespace);
         let is_somewhere = |kind, name: &str| {
-            let room = namespace.and_then(|namespace| rooms.find(namespace, kind, name));
-            let room = room.and_then(|room| rooms.get(room));
+            let room = namespace.and_then(|namespace| rooms.table.find(namespace, kind, name));
+            let room = room.and_then(|room| rooms.table.get(room));
             room.is_some_and(|room| !room.members().is_empty())
         };
         let has = |heading: Heading<'_>| match (heading.kind, namespace) {
@@ -124,10 +124,10 @@ impl Audience<'_> {
         mark: u32,
         out: &mut Outgoing<'_>,
     ) {
-        let Some(room) = self.rooms.find(namespace, kind, name) else {
+        let Some(room) = self.rooms.table.find(namespace, kind, name) else {
             return;
         };
-        let (members, live) = self.rooms.take_members(room);
+        let (members, live) = self.rooms.table.take_members(room);
         let receivers = match out.at {
             Some(_) => &members[..live],
             None => &members[..],
@@ -138,7 +138,7 @@ impl Audience<'_> {
         for index in receivers {
             self.deliver_member(*index, mark, out);
         }
-        self.rooms.put_back(room, members);
+        self.rooms.table.put_back(room, members);
     }
 
     /// Something goes to members of rooms in another way than here: whether the rooms are busy is to be known of it, too. To be called
@@ -151,8 +151,8 @@ impl Audience<'_> {
             return;
         };
         for name in target.rooms {
-            let room = self.rooms.find(namespace, RoomKind::Named, name);
-            let members = room.and_then(|room| self.rooms.get(room));
+            let room = self.rooms.table.find(namespace, RoomKind::Named, name);
+            let members = room.and_then(|room| self.rooms.table.get(room));
             if let (Some(room), Some(members)) = (room, members) {
                 let count = members.members().len();
                 self.rooms.busy.note(self.now_ms, room, count);

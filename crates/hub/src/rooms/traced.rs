@@ -63,7 +63,7 @@ impl Audience<'_> {
             };
             let id = socket.id.encode();
             !target.except.iter().any(|name| {
-                let room = self.rooms.find(namespace, RoomKind::Named, name);
+                let room = self.rooms.table.find(namespace, RoomKind::Named, name);
                 let is_in = room.is_some_and(|room| {
                     let mut rooms = socket.rooms.iter();
                     rooms.any(|membership| membership.room == room)

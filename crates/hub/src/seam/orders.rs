@@ -83,7 +83,7 @@ pub(crate) fn join_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) -> Re
     let reach = elsewhere(parts, of, Ask::Join(rooms), |parts, of| Order::Join {
         of,
         rooms: owned(rooms),
-        expected: parts.rooms.expect(namespace, rooms),
+        expected: parts.rooms.table.expect(namespace, rooms),
     });
     join_selected(parts, of, rooms, 0);
     reach

@@ -84,7 +84,8 @@ pub(crate) fn announce_changes(parts: &mut Parts) -> (Vec<NewCount>, bool) {
     let now = parts.clock.now;
     let tells_nodes = parts.counts_nodes || parts.rooms.rolls.is_on();
     if tells_nodes {
-        parts.rooms.nodes_take_counts(send::has_room(parts));
+        let (take, rooms) = (send::has_room(parts), &mut parts.rooms);
+        rooms.changes.nodes_take_counts(&mut rooms.table, take);
     }
     let (mut counts, is_done) = parts.rooms.new_counts(&mut parts.people, now);
     if tells_nodes {
@@ -116,7 +117,7 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
     let rooms = [&*count.room];
     let to = of_room(&count.namespace, &rooms);
     let shard = parts.ids.me.shard;
-    // Rooms whose news find no room wait: [`Rooms::nodes_take_counts`](crate::rooms::room::Rooms::nodes_take_counts).
+    // Rooms whose news find no room wait: [`Changes::nodes_take_counts`](crate::rooms::changes::Changes::nodes_take_counts).
     if parts.counts_nodes {
         let ask = Ask::Count {
             shard,
@@ -155,7 +156,8 @@ pub(crate) fn present_elsewhere(parts: &mut Parts, to: &Target<'_>, from: Place,
         let arrives = send::tell_node(parts, from.node, &to, answer);
         parts.rooms.rolls.answered_node(room, arrives);
         if !arrives {
-            parts.rooms.mark_changed(room);
+            let rooms = &mut parts.rooms;
+            rooms.changes.mark(&mut rooms.table, room);
         }
     }
 }
@@ -372,7 +374,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
         let kept = log.kept(&mut parts.ids, &label, name, after);
         return tell_history(parts, socket, name, &kept);
     }
-    let Some(room) = parts.rooms.find(namespace, RoomKind::Named, name) else {
+    let Some(room) = parts.rooms.table.find(namespace, RoomKind::Named, name) else {
         return;
     };
     let sockets = &mut parts.people.sockets;
@@ -415,7 +417,7 @@ pub(crate) fn replayed(parts: &mut Parts, room: &str, socket: &Id20, ticket: u64
         return;
     };
     let namespace = parts.people.sockets.get(index).map(|slot| slot.namespace);
-    let found = namespace.and_then(|at| parts.rooms.find(at, RoomKind::Named, room));
+    let found = namespace.and_then(|at| parts.rooms.table.find(at, RoomKind::Named, room));
     let sockets = &mut parts.people.sockets;
     if let Some(found) = found
         && parts.rooms.caught_up(sockets, index, found, ticket)

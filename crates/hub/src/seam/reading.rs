@@ -71,7 +71,11 @@ impl Member<'_> {
     pub fn is_in(&self, room: &str) -> bool {
         let _inside = Inside::enter();
         self.known().is_some_and(|slot| {
-            let room = self.parts.rooms.find(slot.namespace, RoomKind::Named, room);
+            let room = self
+                .parts
+                .rooms
+                .table
+                .find(slot.namespace, RoomKind::Named, room);
             room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
         })
     }
@@ -86,7 +90,7 @@ impl Member<'_> {
         if !rooms.arrivals.hide_the_past_of(label) {
             return None;
         }
-        let room = rooms.find(slot.namespace, RoomKind::Named, room);
+        let room = rooms.table.find(slot.namespace, RoomKind::Named, room);
         let since = room.and_then(|room| rooms.arrivals.since_ms(room, self.key().id()));
         Some(since.unwrap_or(self.parts.clock.now.wall_ms))
     }

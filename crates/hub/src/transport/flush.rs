@@ -62,7 +62,7 @@ pub(crate) fn publish(parts: &mut Parts) {
     counts.conns = parts.line.conns.len() as u64;
     counts.sessions = parts.people.sessions.len() as u64;
     counts.sockets = parts.people.live_sockets() as u64;
-    counts.rooms = parts.rooms.len() as u64;
+    counts.rooms = parts.rooms.table.len() as u64;
     counts.waiting_bytes = parts.line.waiting_bytes();
     if let Some(recovery) = &mut parts.recovery {
         counts.parked = recovery.parked.len() as u64;
