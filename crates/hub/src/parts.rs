@@ -96,10 +96,10 @@ impl Parts {
         let bounds = recovery_bounds(config, me);
         let mut recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
         if let (Some(recovery), Some(uplink)) = (&mut recovery, &process.uplink) {
-            recovery.apart = Arc::clone(uplink.apart());
+            recovery.ways.apart = Arc::clone(uplink.apart());
         }
         if let Some(recovery) = &mut recovery {
-            recovery.chronicle = process.outlets.chronicle.clone();
+            recovery.streams.chronicle = process.outlets.chronicle.clone();
         }
         let kept = Log::new(ledger.open(Stock::History, HISTORY_TOTAL_BYTES_MAX));
         let mut rooms = Rooms::new(RoomTable::new(me, &process.directory), kept);

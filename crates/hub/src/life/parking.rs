@@ -260,7 +260,7 @@ pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() 
         return;
     }
     let now_ms = parts.clock.now.mono_ms;
-    if let Some(chronicle) = &recovery.chronicle {
+    if let Some(chronicle) = &recovery.streams.chronicle {
         recovery.parked.passed = chronicle.passed(of.namespace);
     }
     recovery.command(Moment::new(now_ms), &of.aim(), &action());
@@ -283,7 +283,7 @@ pub(crate) fn settle(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    let (news, posts) = (recovery.take_news(), recovery.take_posts());
+    let (news, posts) = (recovery.parked.take_news(), recovery.ways.take_posts());
     let mut changes: BTreeMap<(Box<str>, Membership), (bool, bool)> = BTreeMap::new();
     for News {
         came,
@@ -306,13 +306,13 @@ pub(crate) fn settle(parts: &mut Parts) {
     }
     posts.into_iter().for_each(|post| leave(parts, post));
     // What is wanted here now gets a ticket: fences wait until other nodes know it.
-    let waits = |recovery: &Recovery| recovery.waits_for_ticket();
+    let waits = |recovery: &Recovery| recovery.takings.waits_for_ticket();
     if parts.recovery.as_deref().is_some_and(waits) {
         send::note_interest(parts);
         let ticket = parts.away.as_ref().map_or(0, |away| away.last_ticket());
         if let Some(recovery) = &mut parts.recovery {
             recovery.listed(ticket);
-            let fences = recovery.take_posts();
+            let fences = recovery.ways.take_posts();
             fences.into_iter().for_each(|post| leave(parts, post));
         }
     }

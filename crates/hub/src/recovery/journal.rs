@@ -326,6 +326,14 @@ impl Journal {
         self.floor() + earlier as u64
     }
 
+    /// Something came that is for this instant only; its clients have then all up to the offset.
+    pub(crate) fn pass(&mut self, moment: Moment) -> u64 {
+        if let Some(stamp) = moment.stamp {
+            self.seen.see(stamp);
+        }
+        self.head()
+    }
+
     // ---- writing ------------------------------------------------------------------------------------------------------
 
     /// An event for all who are meant. `wants`: whether a heading has somebody here; where none has, nothing is kept. Its offset, or

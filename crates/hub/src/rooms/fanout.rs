@@ -107,10 +107,10 @@ impl Audience<'_> {
             now_ms: *now_ms,
             stamp: out.stamp,
             kept: out.at.is_some(),
-            number: recovery.number_of(target.namespace, out.stamp),
+            number: recovery.streams.number_of(target.namespace, out.stamp),
         };
         let at = match out.event.volatile || out.passes {
-            true => recovery.pass(moment),
+            true => recovery.journal.pass(moment),
             false => recovery.say(moment, &target.aim(), &out.event, has),
         };
         out.offset = Some(recovery.offset(target.namespace, at));

@@ -180,7 +180,7 @@ fn spread(
     first: Option<Stamp>,
 ) {
     if let (Some(first), Some(recovery)) = (first, &parts.recovery)
-        && let Some(chronicle) = &recovery.chronicle
+        && let Some(chronicle) = &recovery.streams.chronicle
     {
         chronicle.passes(to.namespace, first);
     }
@@ -190,7 +190,7 @@ fn spread(
     let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);
     let recovers = recover.is_some();
     let recovery = parts.recovery.as_mut().filter(|_| recovers);
-    let stamp = recovery.map(|recovery| recovery.stamp(first));
+    let stamp = recovery.map(|recovery| recovery.stamps.give(first));
     if !shards.is_empty() {
         let mut copy = Broadcast::new(to, event);
         copy.at = at;

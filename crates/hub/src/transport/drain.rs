@@ -10,7 +10,7 @@ use crate::dialect::speech::Emit;
 use crate::dialect::speech::{Dialect, Framing};
 use crate::life::{conns, ending, stream};
 use crate::parts::Parts;
-use crate::recovery::exchange::Abroad;
+use crate::recovery::ways::Abroad;
 use crate::seam::member::Member;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnKey, SessionKey, SocketId};
