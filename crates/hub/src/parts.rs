@@ -11,6 +11,7 @@ use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::clients::roll::Roll;
 use crate::clients::speaker::Speaker;
+use crate::clients::traces::Traces;
 use crate::cluster::away::Away;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
@@ -37,6 +38,8 @@ pub(crate) struct Parts {
     pub(crate) ids: Ids,
     pub(crate) clock: Clock,
     pub(crate) people: People,
+    /// What operators follow.
+    pub(crate) traces: Traces,
     pub(crate) rooms: Rooms,
     pub(crate) line: Line,
     pub(crate) intake: Intake,
@@ -113,6 +116,7 @@ impl Parts {
             ids,
             clock: Clock::default(),
             people,
+            traces: Traces::default(),
             rooms,
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             intake: Intake::new(&process.loads),
@@ -150,6 +154,7 @@ impl Parts {
             books: &mut self.books,
             line: &mut self.line,
             people: &mut self.people,
+            traces: &mut self.traces,
         }
     }
 
@@ -161,6 +166,7 @@ impl Parts {
                 books: &mut self.books,
                 line: &mut self.line,
                 people: &mut self.people,
+                traces: &mut self.traces,
             },
             recovery: self.recovery.as_deref_mut(),
             now_ms: self.clock.now.mono_ms,

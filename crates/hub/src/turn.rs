@@ -212,7 +212,7 @@ impl<W: World> Turn<'_, W> {
     pub fn trace(&mut self, trace: Arc<LiveTrace>) {
         let parts = &mut self.hub.stage.parts;
         let (shard, now) = (parts.ids.me.shard, parts.clock.now);
-        parts.people.traces.begin(shard, now, trace);
+        parts.traces.begin(shard, now, trace);
     }
 
     /// Clients that poll are to ask again, wherever they are served then.

@@ -7,7 +7,6 @@ use crate::clients::session::{Left, Polling, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::tags::Tags;
-use crate::clients::traces::Traces;
 use crate::clients::users::Users;
 use crate::clients::whereabouts::Whereabouts;
 use crate::dialect::speech::{Author, Variant};
@@ -49,8 +48,6 @@ pub(crate) struct People {
     pub(crate) claim_kinds: Tags,
     /// Sockets that are not where their ids say.
     pub(crate) whereabouts: Arc<Whereabouts>,
-    /// What operators follow.
-    pub(crate) traces: Traces,
     /// The number of the last selection of sockets.
     mark: u32,
 }

@@ -51,8 +51,8 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     }
     let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
     if !matches!(how, Departure::Session(_)) {
-        if parts.people.traces.is_on() {
-            parts.people.trace_disconnect(index, how.name());
+        if parts.traces.is_on() {
+            parts.traces.disconnect(&parts.people, index, how.name());
         }
         parts.people.note_parted(session, namespace);
         parts.people.note_left(index);
@@ -261,9 +261,11 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
     let ended = portrait(parts, session, reason);
-    if parts.people.traces.is_on() {
+    if parts.traces.is_on() {
         let waiting = ended.as_ref().map_or(0, |ended| ended.waiting_bytes);
-        parts.people.trace_end(session, reason.name(), waiting);
+        parts
+            .traces
+            .end(&parts.people, session, reason.name(), waiting);
     }
     parts.books.ends.note(ended);
     log_refusal(parts, session, reason);

@@ -34,7 +34,7 @@ impl Audience<'_> {
 
     /// Delivers to every local socket the target means.
     pub(crate) fn fan_out(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
-        match self.speaker.people.traces.is_on() {
+        match self.speaker.traces.is_on() {
             true => self.fan_out_traced(target, out),
             false => self.give(target, out),
         }

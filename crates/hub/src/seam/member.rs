@@ -160,8 +160,9 @@ impl<'a> Member<'a> {
         let exempt = &self.parts.books.config.compression.exempt;
         out.exempt = exempt.holds(&namespace, out.about.as_slice());
         self.parts.speaker().deliver(self.key.id(), &mut out);
-        if self.parts.people.traces.is_on() {
-            self.parts.people.trace_emit(self.key, event, ack);
+        if self.parts.traces.is_on() {
+            let Parts { traces, people, .. } = &mut *self.parts;
+            traces.emit(people, self.key, event, ack);
         }
     }
 }
@@ -208,9 +209,9 @@ impl Member<'_> {
         let Some(session) = self.live().map(|slot| slot.session) else {
             return;
         };
-        if self.parts.people.traces.is_on() {
-            let people = &mut self.parts.people;
-            people.trace_refusal(self.key, rejection.code(), message);
+        if self.parts.traces.is_on() {
+            let Parts { traces, people, .. } = &mut *self.parts;
+            traces.refusal(people, self.key, rejection.code(), message);
         }
         let error = plain::Error {
             code: rejection.code(),

@@ -285,7 +285,7 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     }
     match home_of(parts, to.namespace) {
         Some(home) if home != parts.ids.me.shard => {
-            parts.people.traces.spoken(to.rooms);
+            parts.traces.spoken(to.rooms);
             if !faults::is_back(Fault::HomeHoldsNobody) {
                 send::wait_for(parts, send::shards_of(parts, to));
             }

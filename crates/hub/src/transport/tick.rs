@@ -31,8 +31,8 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
     if now.leaps_from(before) {
         tokens::look_at_all_tokens(&parts.books.config, &mut parts.clock, &mut parts.people);
     }
-    if parts.people.traces.is_on() {
-        parts.people.traces.begin_turn(now);
+    if parts.traces.is_on() {
+        parts.traces.begin_turn(now);
     }
     parts.books.begin_turn();
     flush::count_deliveries(&mut parts.books, &mut parts.line);
