@@ -29,6 +29,7 @@ use crate::seam::outbound::Outbound;
 use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
+use crate::tables::interest::Interest;
 use crate::tables::repeats::Repeats;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -87,7 +88,7 @@ impl Parts {
         people.roll = Roll::new(process.outlets.roll.as_ref());
         people.whereabouts = Arc::clone(&process.whereabouts);
         if let Some(uplink) = &process.uplink {
-            people.watch_interest(uplink.watch());
+            people.interest = Interest::new(uplink.watch());
         }
         let mut ids = Ids::new(me, entropy);
         let rounds = Rounds::new(me, ledger.open(Stock::Rounds, ROUND_BYTES_MAX));

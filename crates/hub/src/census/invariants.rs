@@ -36,7 +36,7 @@ impl Hub {
         parts.people.check_tags();
         parts.people.check_users();
         parts.check_questions();
-        parts.people.check_namespaces(|namespace| {
+        parts.people.namespaces.check(|namespace| {
             let rooms = parts.rooms.table.iter();
             rooms
                 .filter(|(_, room)| room.namespace() == namespace)
@@ -52,7 +52,7 @@ impl Hub {
             sessions: self.stage.parts.people.sessions.len(),
             sockets: self.stage.parts.people.sockets.len(),
             rooms: self.stage.parts.rooms.table.len(),
-            namespaces: self.stage.parts.people.namespaces(),
+            namespaces: self.stage.parts.people.namespaces.len(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Hub {
             .filter(|(_, room)| room.kind() == RoomKind::Named);
         let mut rooms: Vec<_> = named
             .filter_map(|(_, room)| {
-                let namespace = self.stage.parts.people.label(room.namespace())?;
+                let namespace = self.stage.parts.people.namespaces.label(room.namespace())?;
                 let (name, here) = (room.name().to_string(), room.members().len() as u64);
                 Some((namespace.to_string(), name, here, room.total()))
             })
@@ -189,7 +189,7 @@ impl Parts {
             }
             if session.protocol.is_engineio() {
                 assert_eq!(
-                    self.people.find_session(&session.sid),
+                    self.people.sessions.find(&session.sid),
                     Some(index),
                     "sid of {index}"
                 );
@@ -246,7 +246,7 @@ impl Parts {
         for (index, socket) in self.people.sockets.iter() {
             assert!(!socket.flags.gone, "socket {index} is gone and still here");
             assert_eq!(
-                self.people.find_socket(&socket.id),
+                self.people.sockets.find(&socket.id),
                 Some(index),
                 "id of socket {index}"
             );
@@ -286,7 +286,7 @@ impl Parts {
                 .find(room.namespace(), room.kind(), room.name());
             assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
-                self.people.label(room.namespace()).is_some(),
+                self.people.namespaces.label(room.namespace()).is_some(),
                 "room {:?}",
                 room.name()
             );

@@ -64,11 +64,11 @@ impl Traces {
         for trace in &self.live {
             match trace.subject() {
                 Subject::Session(id) => {
-                    let session = people.find_session(id);
+                    let session = people.sessions.find(id);
                     let session = session.and_then(|session| people.sessions.get(session));
                     let sockets = session.into_iter().flat_map(|slot| slot.sockets.iter());
                     found.extend(sockets.copied());
-                    found.extend(people.find_socket(id));
+                    found.extend(people.sockets.find(id));
                 }
                 Subject::User(user) => {
                     let mut at = people.first_of_user(namespace, user);
@@ -341,7 +341,7 @@ impl Traces {
 /// The name of its namespace; empty if there is no such socket.
 pub(crate) fn namespace_of(people: &People, index: SocketId) -> &str {
     let socket = people.sockets.get(index);
-    let label = socket.and_then(|socket| people.label(socket.namespace));
+    let label = socket.and_then(|socket| people.namespaces.label(socket.namespace));
     label.map_or("", |name| name)
 }
 
@@ -355,7 +355,7 @@ pub(crate) fn described(people: &People, index: SocketId) -> (Option<TraceWho>, 
         user: people.user_of(index).map(trace::name),
         ..who
     });
-    (who, people.label(socket.namespace).cloned())
+    (who, people.namespaces.label(socket.namespace).cloned())
 }
 
 fn client_of(people: &People, session: SessionId) -> Option<TraceWho> {

@@ -79,7 +79,7 @@ impl Speaker<'_> {
             true => self.answer_that_fits(session, args, attachments),
             false => (args, attachments),
         };
-        let Some(namespace) = self.people.label(namespace) else {
+        let Some(namespace) = self.people.namespaces.label(namespace) else {
             return;
         };
         let namespace = &**namespace;

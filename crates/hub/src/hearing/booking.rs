@@ -86,7 +86,7 @@ fn over_rate(
     };
     let mut ack = from.ack(asked);
     if ack.is_some() {
-        parts.people.owe_answer(from.socket);
+        parts.people.sockets.owe_answer(from.socket);
     }
     let mut socket = Member::new(parts, from.socket);
     reject(&mut socket, &mut ack, (scope, &meter.message), exceeded)

@@ -19,7 +19,7 @@ pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
 #[inline(always)]
 fn handle(stage: &mut Stage, from: Caller, event: Event<'_>) {
     if event.ack.is_some() {
-        stage.parts.people.owe_answer(from.socket);
+        stage.parts.people.sockets.owe_answer(from.socket);
     }
     if !expiry::on_refresh(&mut stage.parts, from, &event) {
         stage.call(from.session, |handler, cx| {

@@ -67,8 +67,8 @@ fn renew(parts: &mut Parts) {
 
 fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
     deed(parts, socket)?.is_dirty = false;
-    let slot = parts.people.socket(socket)?;
-    let namespace = parts.people.label(slot.namespace)?.to_string();
+    let slot = parts.people.sockets.here(socket)?;
+    let namespace = parts.people.namespaces.label(slot.namespace)?.to_string();
     let extra = slot.extra.as_ref()?;
     let lifeline = extra.lifeline.as_ref()?;
     let deed = lifeline.life.deed()?;
@@ -204,13 +204,13 @@ fn missed(parts: &mut Parts, namespace: &str, upto: u64) {
     };
     recovery.journal.breaks(parts.clock.now.mono_ms);
     recovery.parked.forget_chronicle(namespace, upto);
-    let Some(namespace) = parts.people.find_namespace(namespace) else {
+    let Some(namespace) = parts.people.namespaces.find(namespace) else {
         return;
     };
     let sockets = parts.people.sockets.iter();
     let own = sockets.filter(|(_, slot)| slot.namespace == namespace);
     let own: Vec<SocketKey> = own
-        .map(|(index, _)| parts.people.socket_key(index))
+        .map(|(index, _)| parts.people.sockets.key(index))
         .collect();
     own.into_iter().for_each(|socket| abandon(parts, socket));
 }
@@ -297,6 +297,6 @@ fn abandon_session(parts: &mut Parts, session: SessionId) {
     let sockets = parts.people.sessions.get(session);
     let sockets = sockets.map(|slot| slot.sockets.clone());
     let own = sockets.into_iter().flatten();
-    let keys: Vec<SocketKey> = own.map(|index| parts.people.socket_key(index)).collect();
+    let keys: Vec<SocketKey> = own.map(|index| parts.people.sockets.key(index)).collect();
     keys.into_iter().for_each(|socket| abandon(parts, socket));
 }

@@ -136,10 +136,14 @@ pub(crate) fn is_open(parts: &Parts, namespace: &str) -> bool {
 
 /// A membership of a socket that may come back changed.
 pub(crate) fn change(parts: &mut Parts, socket: SocketKey, joined: bool, member: &Membership) {
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
-    let label = parts.people.label(slot.namespace).map(Arc::clone);
+    let label = parts
+        .people
+        .namespaces
+        .label(slot.namespace)
+        .map(Arc::clone);
     let Some(namespace) = label else {
         return;
     };
@@ -322,9 +326,9 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
 #[inline]
 pub(crate) fn ticket_of(parts: &Parts, socket: SocketKey) -> Option<(Arc<str>, u64)> {
     parts.recovery.as_ref()?.streams.chronicle.as_ref()?;
-    let slot = parts.people.socket(socket)?;
+    let slot = parts.people.sockets.here(socket)?;
     let ticket = slot.extra.as_ref()?.lifeline.as_ref()?.life.deed()?.ticket;
-    let namespace = parts.people.label(slot.namespace)?;
+    let namespace = parts.people.namespaces.label(slot.namespace)?;
     let saves = &parts.away.as_ref()?.saves;
     let is_open = saves.is_open(namespace, ticket);
     is_open.then(|| (Arc::clone(namespace), ticket))

@@ -226,7 +226,7 @@ fn left(parts: &Parts, index: SocketId) -> Option<record::Parked> {
     if misses || session.flags.closing || parts.rooms.follows(&parts.people, index) {
         return None;
     }
-    let namespace = parts.people.label(socket.namespace)?;
+    let namespace = parts.people.namespaces.label(socket.namespace)?;
     let window = parts.books.config.recovery.of(namespace)?.window;
     let own = parking::record(parts, index, lifeline)?;
     Some(parked_record(&own, window.as_millis() as u64))
@@ -281,7 +281,7 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
     let pid = Pid::read(&by.pid).ok_or_else(unable)?;
     let socket: [u8; 15] = parked.socket.as_slice().try_into().map_err(|_| unable())?;
     let life = by.life.as_ref().ok_or_else(unable)?;
-    if parts.people.find_socket(&Id20(socket)).is_some() {
+    if parts.people.sockets.find(&Id20(socket)).is_some() {
         return Err(unable());
     }
     let record = Record {
@@ -304,7 +304,7 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
 pub(crate) fn tie(parts: &mut Parts, index: SocketId, record: &record::Return) -> Option<()> {
     let now_ms = parts.clock.now.mono_ms;
     let namespace = parts.people.sockets.get(index)?.namespace;
-    let namespace = parts.people.label(namespace)?;
+    let namespace = parts.people.namespaces.label(namespace)?;
     parts.books.config.recovery.of(namespace)?;
     let recovery = parts.recovery.as_ref()?;
     if !recovery.is_heir || recovery.streams.chronicle.is_some() {
@@ -320,6 +320,6 @@ pub(crate) fn tie(parts: &mut Parts, index: SocketId, record: &record::Return) -
         is_heir: false,
         gap_ms: record.gap.then_some(now_ms),
     };
-    parking::attach(parts, parts.people.socket_key(index), lifeline);
+    parking::attach(parts, parts.people.sockets.key(index), lifeline);
     Some(())
 }

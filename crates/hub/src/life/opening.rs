@@ -27,7 +27,7 @@ pub(crate) fn add_socket(
     auth: &str,
     claims: Option<&Claims>,
 ) -> Option<SocketKey> {
-    let namespace = parts.people.namespace(namespace);
+    let namespace = parts.people.namespaces.find_or_make(namespace);
     let room = parts
         .rooms
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
@@ -77,7 +77,7 @@ pub(crate) fn greet(parts: &mut Parts, socket: SocketKey, namespace: &str) {
     if parts.traces.is_on() {
         parts.traces.connect(&parts.people, socket.id());
     }
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
     let way = (slot.session, slot.conn, slot.variant);

@@ -178,10 +178,10 @@ fn give_up_transport(
     let Some(key) = live.and_then(|recovery| recovery.live.get(&pid)).copied() else {
         return;
     };
-    let Some(slot) = parts.people.socket(key) else {
+    let Some(slot) = parts.people.sockets.here(key) else {
         return;
     };
-    let label = parts.people.label(slot.namespace);
+    let label = parts.people.namespaces.label(slot.namespace);
     if for_whom.is_some_and(|(_, name)| label.is_none_or(|label| **label != *name)) {
         return;
     }

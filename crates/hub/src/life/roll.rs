@@ -56,7 +56,7 @@ fn listed(parts: &Parts, index: SocketId) -> Option<Listed> {
     });
     Some(Listed {
         socket: slot.id,
-        namespace: parts.people.label(slot.namespace)?.clone(),
+        namespace: parts.people.namespaces.label(slot.namespace)?.clone(),
         user: parts.people.user_of(index).map(Into::into),
         rooms: rooms.collect(),
         connected_ms: id::socket_made_ms(&slot.id),

@@ -45,7 +45,7 @@ impl Audience<'_> {
         if self.recovery.is_some() {
             self.write_down(target, out);
         }
-        let Some(namespace) = self.speaker.people.find_namespace(target.namespace) else {
+        let Some(namespace) = self.speaker.people.namespaces.find(target.namespace) else {
             return;
         };
         self.prepare(target, out);
@@ -85,7 +85,7 @@ impl Audience<'_> {
             return;
         }
         let people = &*speaker.people;
-        let namespace = people.find_namespace(target.namespace);
+        let namespace = people.namespaces.find(target.namespace);
         let is_somewhere = |kind, name: &str| {
             let room = namespace.and_then(|namespace| rooms.table.find(namespace, kind, name));
             let room = room.and_then(|room| rooms.table.get(room));
@@ -147,7 +147,7 @@ impl Audience<'_> {
         if !Busy::wants(self.speaker.books.counts.broadcasts) {
             return;
         }
-        let Some(namespace) = self.speaker.people.find_namespace(target.namespace) else {
+        let Some(namespace) = self.speaker.people.namespaces.find(target.namespace) else {
             return;
         };
         for name in target.rooms {

@@ -76,7 +76,7 @@ impl Rooms {
         if let Some(room) = self.table.find(namespace, kind, name) {
             return room;
         }
-        let label = people.add_room(namespace);
+        let label = people.namespaces.add_room(namespace);
         let subject = kind.subject();
         people.note_interest(namespace, subject, name, Interested::Came);
         let room = self.table.insert((namespace, &label), kind, name);
@@ -97,7 +97,7 @@ impl Rooms {
         if let Some(room) = self.table.remove(room) {
             let (namespace, subject) = (room.namespace(), room.kind().subject());
             people.note_interest(namespace, subject, room.name(), Interested::Went);
-            people.drop_room(room.namespace());
+            people.namespaces.drop_room(room.namespace());
         }
     }
 
@@ -196,7 +196,7 @@ impl Rooms {
     ) {
         let socket = people.sockets.get(index).filter(|_| self.arrivals.is_on());
         let Some(socket) = socket else { return };
-        let label = people.label(socket.namespace);
+        let label = people.namespaces.label(socket.namespace);
         if label.is_none_or(|label| !self.arrivals.hide_the_past_of(label)) {
             return;
         }
@@ -253,10 +253,10 @@ impl Rooms {
         (namespace, name): (&str, &str),
         now: Now,
     ) -> Result<Presence, Unwatched> {
-        let known = people.find_namespace(namespace);
+        let known = people.namespaces.find(namespace);
         let known = known.and_then(|at| self.table.find(at, RoomKind::Named, name));
         self.rolls.may_watch(namespace, name, known)?;
-        let namespace = people.namespace(namespace);
+        let namespace = people.namespaces.find_or_make(namespace);
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.rolls.watch(room, now.mono_ms);
         self.changes.mark(&mut self.table, room);
@@ -279,7 +279,7 @@ impl Rooms {
         from: Place,
         word: &Word,
     ) -> Option<(RoomId, Word)> {
-        let namespace = people.find_namespace(namespace)?;
+        let namespace = people.namespaces.find(namespace)?;
         let room = self.table.find(namespace, RoomKind::Named, name)?;
         let heard = self.rolls.hear(room, from, word)?;
         if heard.is_news {
@@ -344,7 +344,7 @@ impl Rooms {
         let slot = slot.filter(|_| tell || word.is_some());
         let count = slot.and_then(|slot| {
             Some(NewCount {
-                namespace: Arc::clone(people.label(slot.namespace())?),
+                namespace: Arc::clone(people.namespaces.label(slot.namespace())?),
                 room: Arc::clone(slot.name()),
                 members: slot.total() + self.elsewhere.members(room),
                 tell,
@@ -360,7 +360,7 @@ impl Rooms {
 
     /// The number of a room's members changed on another shard.
     pub(crate) fn changed_elsewhere(&mut self, people: &People, namespace: &str, name: &str) {
-        let namespace = people.find_namespace(namespace);
+        let namespace = people.namespaces.find(namespace);
         let room = namespace.and_then(|at| self.table.find(at, RoomKind::Named, name));
         if let Some(room) = room {
             self.changes.mark(&mut self.table, room);
@@ -376,7 +376,7 @@ impl Rooms {
         members: u32,
         asks: bool,
     ) {
-        let namespace = people.find_namespace(namespace);
+        let namespace = people.namespaces.find(namespace);
         let Some(room) = namespace.and_then(|at| self.table.find(at, RoomKind::Named, name)) else {
             return;
         };
@@ -399,7 +399,7 @@ impl Rooms {
 
     /// Local sockets the target means.
     pub(crate) fn select(&mut self, people: &mut People, target: &Target<'_>) -> Vec<SocketId> {
-        let Some(namespace) = people.find_namespace(target.namespace) else {
+        let Some(namespace) = people.namespaces.find(target.namespace) else {
             return Vec::new();
         };
         let mark = self.mark_except(people, namespace, target.except);

@@ -18,7 +18,7 @@ impl Audience<'_> {
         let before = delivered(&self.speaker.books.counts);
         self.speaker.traces.take_missed();
         self.speaker.traces.spoken(target.rooms);
-        let namespace = self.speaker.people.find_namespace(target.namespace);
+        let namespace = self.speaker.people.namespaces.find(target.namespace);
         let followed = namespace.map(|namespace| self.followed(namespace, target));
         self.give(target, out);
         let to = delivered(&self.speaker.books.counts) - before;
@@ -52,7 +52,7 @@ impl Audience<'_> {
             }
         }
         let passing = Passing {
-            namespace: namespace.and_then(|namespace| people.label(namespace).cloned()),
+            namespace: namespace.and_then(|namespace| people.namespaces.label(namespace).cloned()),
             rooms,
             ack: out.ack,
             ..Passing::event(&out.event)

@@ -74,7 +74,7 @@ impl Context<'_> {
             clock,
             ..
         } = &mut *self.parts;
-        let namespace = people.find_namespace(namespace)?;
+        let namespace = people.namespaces.find(namespace)?;
         let room = rooms.table.find(namespace, RoomKind::Named, room)?;
         rooms.rolls.answer(room, people, clock.now)
     }

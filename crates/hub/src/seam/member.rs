@@ -96,7 +96,7 @@ impl<'a> Member<'a> {
 
     /// The socket, while it is connected.
     pub(crate) fn live(&self) -> Option<&Socket> {
-        self.parts.people.socket(self.key)
+        self.parts.people.sockets.here(self.key)
     }
 
     /// The event that has this ack, if it has one, is not carried out.
@@ -133,7 +133,7 @@ impl<'a> Member<'a> {
         let Some(socket) = self.live() else {
             return;
         };
-        let Some(namespace) = self.parts.people.label(socket.namespace) else {
+        let Some(namespace) = self.parts.people.namespaces.label(socket.namespace) else {
             return;
         };
         // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
@@ -244,7 +244,7 @@ impl Member<'_> {
         let Some(slot) = self.live() else {
             return;
         };
-        if let Some(namespace) = self.parts.people.label(slot.namespace) {
+        if let Some(namespace) = self.parts.people.namespaces.label(slot.namespace) {
             let notice = Notice::UnknownEvent {
                 socket: slot.id,
                 namespace: Arc::clone(namespace),

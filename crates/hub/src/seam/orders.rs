@@ -53,7 +53,7 @@ fn count(parts: &Parts, index: SocketId) -> Option<usize> {
 fn tell(parts: &mut Parts, index: SocketId, room: &str, joined: bool, by: u64) {
     if parts.watches_rooms {
         parts.outbound.tell(Told::Moved {
-            socket: parts.people.socket_key(index),
+            socket: parts.people.sockets.key(index),
             room: room.into(),
             joined,
             by,

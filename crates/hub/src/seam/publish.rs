@@ -354,7 +354,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
         return;
     };
     let (id, namespace, session) = (slot.id, slot.namespace, slot.session);
-    let Some(label) = parts.people.label(namespace).map(Arc::clone) else {
+    let Some(label) = parts.people.namespaces.label(namespace).map(Arc::clone) else {
         return;
     };
     let Some(home) = home_of(parts, &label) else {
@@ -413,7 +413,7 @@ pub(crate) fn replay(
 
 /// The history that a member of this shard waits for. One that has left meanwhile, or joined again, waits for another.
 pub(crate) fn replayed(parts: &mut Parts, room: &str, socket: &Id20, ticket: u64, kept: &Kept) {
-    let Some(index) = parts.people.find_socket(socket) else {
+    let Some(index) = parts.people.sockets.find(socket) else {
         return;
     };
     let namespace = parts.people.sockets.get(index).map(|slot| slot.namespace);
@@ -422,7 +422,7 @@ pub(crate) fn replayed(parts: &mut Parts, room: &str, socket: &Id20, ticket: u64
     if let Some(found) = found
         && parts.rooms.caught_up(sockets, index, found, ticket)
     {
-        let key = parts.people.socket_key(index);
+        let key = parts.people.sockets.key(index);
         tell_history(parts, key, room, kept);
     }
 }

@@ -48,7 +48,7 @@ impl Member<'_> {
     pub fn namespace(&self) -> Option<&str> {
         let _inside = Inside::enter();
         let slot = self.known()?;
-        Some(self.parts.people.label(slot.namespace)?)
+        Some(self.parts.people.namespaces.label(slot.namespace)?)
     }
 
     /// It came back with this connection: its rooms and its data are what they were, and its client gets what it missed.
@@ -86,7 +86,7 @@ impl Member<'_> {
         let _inside = Inside::enter();
         let (people, rooms) = (&self.parts.people, &self.parts.rooms);
         let slot = self.known()?;
-        let label = people.label(slot.namespace)?;
+        let label = people.namespaces.label(slot.namespace)?;
         if !rooms.arrivals.hide_the_past_of(label) {
             return None;
         }
@@ -136,7 +136,7 @@ impl Member<'_> {
         let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
         Some(SocketInfo {
             id: slot.id.to_string(),
-            namespace: self.parts.people.label(slot.namespace)?,
+            namespace: self.parts.people.namespaces.label(slot.namespace)?,
             protocol: session.protocol,
             transport: session.transport(),
             peer: session.peer,

@@ -131,7 +131,7 @@ fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
                 .reply(conn, |out| variant.wrap(out, &notice, &[]));
         }
         _ => {
-            let key = parts.people.socket_key(index);
+            let key = parts.people.sockets.key(index);
             let args = format!("{{{members}}}");
             Member::new(parts, key).emit(&Emit::new(notices::SHUTDOWN, &args));
         }

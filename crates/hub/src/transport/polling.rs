@@ -145,7 +145,7 @@ pub(crate) fn poll(
     let secure = parts.line.is_secure(conn);
     let slot = parts.people.sessions.get(session);
     let closing = slot.is_some_and(|slot| slot.flags.closing);
-    let Some(polling) = parts.people.polling(session) else {
+    let Some(polling) = parts.people.sessions.polling(session) else {
         return Err(RequestError::UnknownSid);
     };
     if polling.get.is_some() {
