@@ -206,7 +206,7 @@ impl Hub {
     /// Sockets that can come back to what they missed, with a connection or without. Those of a stream that all nodes read are not counted.
     pub fn count_windows(&self) -> u64 {
         let recovery = self.stage.parts.recovery.as_ref();
-        let recovery = recovery.filter(|recovery| recovery.chronicle.is_none());
+        let recovery = recovery.filter(|recovery| recovery.streams.chronicle.is_none());
         recovery.map_or(0, |recovery| {
             (recovery.live.len() + recovery.parked.len()) as u64
         })

@@ -96,5 +96,5 @@ pub use tables::repeats::Spot;
 pub use tables::slot::{AskId, AskKey, ConnId, Key, SessionId, SessionKey, SocketId, SocketKey};
 pub use transport::input::Moved;
 pub use transport::tick::Spent;
-pub use turn::{Turn, World};
+pub use turn::{Strain, Turn, World};
 pub use wire::socketio::is_reserved;

@@ -11,6 +11,7 @@ use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::clients::roll::Roll;
 use crate::clients::speaker::Speaker;
+use crate::clients::traces::Traces;
 use crate::cluster::away::Away;
 use crate::cluster::rounds::Rounds;
 use crate::cluster::shared::Process;
@@ -23,10 +24,12 @@ use crate::rooms::fanout::Audience;
 use crate::rooms::log::Log;
 use crate::rooms::presence::Rolls;
 use crate::rooms::room::Rooms;
+use crate::rooms::table::RoomTable;
 use crate::seam::outbound::Outbound;
 use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
+use crate::tables::interest::Interest;
 use crate::tables::repeats::Repeats;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -36,6 +39,8 @@ pub(crate) struct Parts {
     pub(crate) ids: Ids,
     pub(crate) clock: Clock,
     pub(crate) people: People,
+    /// What operators follow.
+    pub(crate) traces: Traces,
     pub(crate) rooms: Rooms,
     pub(crate) line: Line,
     pub(crate) intake: Intake,
@@ -62,7 +67,7 @@ impl std::fmt::Debug for Parts {
             .field("conns", &self.line.conns.len())
             .field("sessions", &self.people.sessions.len())
             .field("sockets", &self.people.sockets.len())
-            .field("rooms", &self.rooms.len())
+            .field("rooms", &self.rooms.table.len())
             .finish_non_exhaustive()
     }
 }
@@ -83,7 +88,7 @@ impl Parts {
         people.roll = Roll::new(process.outlets.roll.as_ref());
         people.whereabouts = Arc::clone(&process.whereabouts);
         if let Some(uplink) = &process.uplink {
-            people.watch_interest(uplink.watch());
+            people.interest = Interest::new(uplink.watch());
         }
         let mut ids = Ids::new(me, entropy);
         let rounds = Rounds::new(me, ledger.open(Stock::Rounds, ROUND_BYTES_MAX));
@@ -95,25 +100,25 @@ impl Parts {
         let bounds = recovery_bounds(config, me);
         let mut recovery = bounds.map(|bounds| Box::new(Recovery::new(&mut ids, bounds)));
         if let (Some(recovery), Some(uplink)) = (&mut recovery, &process.uplink) {
-            recovery.apart = Arc::clone(uplink.apart());
+            recovery.ways.apart = Arc::clone(uplink.apart());
         }
         if let Some(recovery) = &mut recovery {
-            recovery.chronicle = process.outlets.chronicle.clone();
+            recovery.streams.chronicle = process.outlets.chronicle.clone();
         }
         let kept = Log::new(ledger.open(Stock::History, HISTORY_TOTAL_BYTES_MAX));
+        let mut rooms = Rooms::new(RoomTable::new(me, &process.directory), kept);
+        rooms.rolls = Rolls::new(&config.presence);
+        rooms.arrivals = Arrivals::new(&config.since_join);
+        rooms.tap = process.outlets.tap.clone();
+        rooms.history_tap = process.outlets.history.clone();
         let asks = ledger.open(Stock::Questions, config.limits.ask_bytes_max);
         let lists = ledger.open(Stock::Lists, ROUND_BYTES_MAX);
         Self {
             ids,
             clock: Clock::default(),
             people,
-            rooms: Rooms::new(me, &process.directory, kept)
-                .with_rolls(Rolls::new(&config.presence))
-                .with_arrivals(Arrivals::new(&config.since_join))
-                .tapped(
-                    process.outlets.tap.as_ref(),
-                    process.outlets.history.as_ref(),
-                ),
+            traces: Traces::default(),
+            rooms,
             line: Line::new(Pool::new(Arc::clone(&process.waiting))),
             intake: Intake::new(&process.loads),
             rounds,
@@ -150,6 +155,7 @@ impl Parts {
             books: &mut self.books,
             line: &mut self.line,
             people: &mut self.people,
+            traces: &mut self.traces,
         }
     }
 
@@ -161,6 +167,7 @@ impl Parts {
                 books: &mut self.books,
                 line: &mut self.line,
                 people: &mut self.people,
+                traces: &mut self.traces,
             },
             recovery: self.recovery.as_deref_mut(),
             now_ms: self.clock.now.mono_ms,

@@ -42,6 +42,17 @@ pub trait World: Sink {
     fn wake(&mut self) {}
 }
 
+/// Why a shard does less than clients ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strain {
+    /// It stopped accepting because no descriptor was free.
+    NoDescriptor,
+    /// It shed a connection over the process's bound.
+    Full,
+    /// It reads from nobody until a mailbox is shorter.
+    LongMailbox,
+}
+
 /// A turn under way. One that is dropped before its end goes on with the next.
 #[derive(Debug)]
 pub struct Turn<'a, W: World> {
@@ -201,7 +212,7 @@ impl<W: World> Turn<'_, W> {
     pub fn trace(&mut self, trace: Arc<LiveTrace>) {
         let parts = &mut self.hub.stage.parts;
         let (shard, now) = (parts.ids.me.shard, parts.clock.now);
-        parts.people.traces.begin(shard, now, trace);
+        parts.traces.begin(shard, now, trace);
     }
 
     /// Clients that poll are to ask again, wherever they are served then.
@@ -296,22 +307,14 @@ impl<W: World> Turn<'_, W> {
     }
 
     /// Takes no more sessions and closes those that are here within this time, each in a pause of its client. One that never pauses
-    /// has `patience_ms` more.
-    pub fn drain(&mut self, window_ms: u64, patience_ms: u64) {
+    /// has `patience_ms` more. `beside_others`: other shards drain, too, and a client that comes is told when to come back, until
+    /// [`Turn::others_have_left`].
+    pub fn drain(&mut self, window_ms: u64, patience_ms: u64, beside_others: bool) {
         let pace = Pace {
             window_ms,
             patience_ms,
         };
-        self.take_in(|stage, _| drain::begin(stage, pace, false));
-    }
-
-    /// The same beside other shards that drain: whoever comes is told when to come back, until [`Turn::others_have_left`].
-    pub fn drain_beside_others(&mut self, window_ms: u64, patience_ms: u64) {
-        let pace = Pace {
-            window_ms,
-            patience_ms,
-        };
-        self.take_in(|stage, _| drain::begin(stage, pace, true));
+        self.take_in(|stage, _| drain::begin(stage, pace, beside_others));
     }
 
     /// No shard has a session that was not told to go.
@@ -335,23 +338,15 @@ impl<W: World> Turn<'_, W> {
         }
     }
 
-    /// The shard stopped accepting because no descriptor was free.
-    pub fn accept_paused(&mut self) {
+    /// The shard does less than clients ask for. That is counted.
+    pub fn strained(&mut self, strain: Strain) {
         let counts = &mut self.hub.stage.parts.books.counts;
-        counts.accept_pauses += 1;
+        match strain {
+            Strain::NoDescriptor => counts.accept_pauses += 1,
+            Strain::Full => counts.shed += 1,
+            Strain::LongMailbox => return counts.hit(Limit::Mailbox),
+        }
         counts.hit(Limit::Conns);
-    }
-
-    /// The shard shed a connection over the process's bound.
-    pub fn connection_shed(&mut self) {
-        let counts = &mut self.hub.stage.parts.books.counts;
-        counts.shed += 1;
-        counts.hit(Limit::Conns);
-    }
-
-    /// The shard reads from nobody until a mailbox is shorter.
-    pub fn reading_paused(&mut self) {
-        self.hub.stage.parts.books.counts.hit(Limit::Mailbox);
     }
 
     /// Works on mail until the turn has its share: what another shard's clients send must not starve ours.

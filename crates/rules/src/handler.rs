@@ -100,7 +100,7 @@ impl RulesHandler {
         let own = namespace.events.get(event.name);
         let rule = own.unwrap_or(&namespace.default);
         if let Some(limiter) = &rule.rate
-            && !socket.within(limiter, &mut event.ack)
+            && !limiter.admit(socket, &mut event.ack)
         {
             return;
         }

@@ -82,7 +82,7 @@ impl Readers {
         let Some((room, ack)) = rooms::asked(socket, event) else {
             return;
         };
-        if !socket.spend(&rules.replays) || self.waiting.len() >= WAITING_MAX {
+        if !rules.replays.spend(socket) || self.waiting.len() >= WAITING_MAX {
             return socket.refuse(Some(ack), BUSY, BUSY_CODE);
         }
         let Some(namespace) = socket.namespace() else {

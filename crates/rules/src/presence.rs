@@ -31,7 +31,7 @@ pub(crate) fn asked(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace
     let Some((room, ack)) = rooms::asked(socket, event) else {
         return;
     };
-    if !socket.spend(&rules.questions) {
+    if !rules.questions.spend(socket) {
         return socket.refuse(Some(ack), "Asked too often who is there", TOO_OFTEN);
     }
     let namespace = socket.namespace().map(str::to_owned);

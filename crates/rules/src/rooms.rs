@@ -28,7 +28,7 @@ pub(crate) fn join(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace)
         };
         return socket.refuse(event.ack, message, code);
     }
-    if comes && rules.history && may_replay(socket, rules) {
+    if comes && rules.history && rules.replays.spend(socket) {
         socket.replay(&room);
     }
     answer(&mut socket.cx(), event, &room);
@@ -76,12 +76,8 @@ fn answer(cx: &mut Context<'_>, event: Event<'_>, room: &str) {
     }
 }
 
-fn may_replay(socket: &mut Member<'_>, rules: &Namespace) -> bool {
-    socket.spend(&rules.replays)
-}
-
 /// The first time nothing is booked, which would cost each session memory: only a session that left a namespace can come again
 /// and again.
 pub(crate) fn may_replay_on_connect(socket: &mut Member<'_>, rules: &Namespace) -> bool {
-    socket.is_newcomer() || may_replay(socket, rules)
+    socket.is_newcomer() || rules.replays.spend(socket)
 }

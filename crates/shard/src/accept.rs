@@ -8,7 +8,7 @@ use crate::reactor::listener::{self, Listener};
 use crate::reactor::stream::Stream;
 use crate::tls::Tls;
 use hub::trust::ProxyProtocol;
-use hub::{Places, Turn};
+use hub::{Places, Strain, Turn};
 use rustix::io::Errno;
 use rustls::ServerConfig;
 use std::io::{self, Write};
@@ -209,7 +209,7 @@ impl Door {
                     Failure::Nobody => return,
                     Failure::Aborted => {}
                     Failure::Exhausted | Failure::Broken => {
-                        turn.accept_paused();
+                        turn.strained(Strain::NoDescriptor);
                         self.state = Accept::Paused(now + ACCEPT_PAUSE);
                         return;
                     }
@@ -234,7 +234,7 @@ impl Door {
         }
         match self.tls.as_ref().and_then(Tls::new) {
             Some(tls) => self.admit(stream, peer, Some(tls), turn),
-            None => turn.connection_shed(),
+            None => turn.strained(Strain::Full),
         }
     }
 
@@ -259,7 +259,7 @@ impl Door {
             is_full = turn.hub().in_reserve() >= share.max(1);
         }
         if is_full {
-            turn.connection_shed();
+            turn.strained(Strain::Full);
             // Best effort: the buffer of a new connection takes it. Saying it by TLS would cost a handshake.
             if tls.is_none() {
                 let _ = stream.write(SHED);

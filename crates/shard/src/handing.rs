@@ -129,7 +129,7 @@ impl Shard {
             turn.handed_over(session, &conns);
         }
         // Those who stay are closed at once, for what others say does not reach them any more.
-        turn.drain(0, 0);
+        turn.drain(0, 0, false);
     }
 }
 

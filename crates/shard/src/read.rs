@@ -6,7 +6,7 @@ use crate::effects::Hands;
 use crate::reactor::Readiness;
 use crate::streams::Got;
 use hub::limits::Limits;
-use hub::{ConnId, Turn, Written};
+use hub::{ConnId, Strain, Turn, Written};
 use std::collections::VecDeque;
 
 /// Reads after which the mailboxes are looked at again.
@@ -108,7 +108,7 @@ impl Reader {
     /// Counts a pause once, however many turns it lasts.
     fn hold_back(&mut self, turn: &mut Turn<'_, Hands>) {
         if !std::mem::replace(&mut self.held_back, true) {
-            turn.reading_paused();
+            turn.strained(Strain::LongMailbox);
         }
     }
 

@@ -217,7 +217,7 @@ impl Life {
             Mail::Drain {
                 window_ms,
                 patience_ms,
-            } => turn.drain_beside_others(window_ms, patience_ms),
+            } => turn.drain(window_ms, patience_ms, true),
             Mail::Thin {
                 count,
                 window_ms,

@@ -157,7 +157,7 @@ impl World {
             self.posting.remove(&name);
         }
         for node in 0..self.nodes.len() {
-            self.turn(node, |mut turn| turn.drain(0, 0));
+            self.turn(node, |mut turn| turn.drain(0, 0, false));
             self.end_turn(node);
             // A process waits until what it has written is out.
             let own: Vec<usize> = self.nodes[node].links.values().copied().collect();

@@ -105,7 +105,7 @@ impl Clients {
                 }
             }
             Deed::Drain => {
-                rig.turn(|turn| turn.drain(1_000, 500));
+                rig.turn(|turn| turn.drain(1_000, 500, false));
                 rig.finish_turn();
             }
         }

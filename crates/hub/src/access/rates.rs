@@ -16,7 +16,7 @@ pub(crate) fn spend(
     number: u32,
     gcra: Gcra,
 ) -> Result<(), Exceeded> {
-    let session = people.socket(socket).map(|slot| slot.session);
+    let session = people.sockets.here(socket).map(|slot| slot.session);
     let slot = session.and_then(|session| people.sessions.get_mut(session));
     slot.map_or(Ok(()), |slot| {
         let rare = slot.rare.get_or_insert_default();

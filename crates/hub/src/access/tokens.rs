@@ -62,7 +62,7 @@ pub(crate) fn refresh(
     socket: SocketKey,
     claims: &Claims,
 ) -> Result<Option<u64>, Denied> {
-    let slot = people.socket(socket).ok_or(Denied::Invalid)?;
+    let slot = people.sockets.here(socket).ok_or(Denied::Invalid)?;
     let (session, before_s) = (slot.session, u64::from(slot.expires_s));
     let later = claims
         .expires_s

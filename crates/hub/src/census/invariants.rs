@@ -36,8 +36,8 @@ impl Hub {
         parts.people.check_tags();
         parts.people.check_users();
         parts.check_questions();
-        parts.people.check_namespaces(|namespace| {
-            let rooms = parts.rooms.iter();
+        parts.people.namespaces.check(|namespace| {
+            let rooms = parts.rooms.table.iter();
             rooms
                 .filter(|(_, room)| room.namespace() == namespace)
                 .count()
@@ -51,8 +51,8 @@ impl Hub {
             conns: self.stage.parts.line.conns.len(),
             sessions: self.stage.parts.people.sessions.len(),
             sockets: self.stage.parts.people.sockets.len(),
-            rooms: self.stage.parts.rooms.len(),
-            namespaces: self.stage.parts.people.namespaces(),
+            rooms: self.stage.parts.rooms.table.len(),
+            namespaces: self.stage.parts.people.namespaces.len(),
         }
     }
 
@@ -77,11 +77,12 @@ impl Hub {
             .stage
             .parts
             .rooms
+            .table
             .iter()
             .filter(|(_, room)| room.kind() == RoomKind::Named);
         let mut rooms: Vec<_> = named
             .filter_map(|(_, room)| {
-                let namespace = self.stage.parts.people.label(room.namespace())?;
+                let namespace = self.stage.parts.people.namespaces.label(room.namespace())?;
                 let (name, here) = (room.name().to_string(), room.members().len() as u64);
                 Some((namespace.to_string(), name, here, room.total()))
             })
@@ -150,7 +151,7 @@ impl Parts {
             .iter()
             .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
         let kept: Vec<ConnId> = kept.map(|(index, _)| index).collect();
-        self.line.check_windows(&kept);
+        self.line.codecs.check_contexts(&kept);
         assert_eq!(
             self.books.counts.takeover_contexts,
             kept.len() as u64,
@@ -188,7 +189,7 @@ impl Parts {
             }
             if session.protocol.is_engineio() {
                 assert_eq!(
-                    self.people.find_session(&session.sid),
+                    self.people.sessions.find(&session.sid),
                     Some(index),
                     "sid of {index}"
                 );
@@ -245,7 +246,7 @@ impl Parts {
         for (index, socket) in self.people.sockets.iter() {
             assert!(!socket.flags.gone, "socket {index} is gone and still here");
             assert_eq!(
-                self.people.find_socket(&socket.id),
+                self.people.sockets.find(&socket.id),
                 Some(index),
                 "id of socket {index}"
             );
@@ -258,7 +259,7 @@ impl Parts {
             );
             let mut everyone = 0;
             for membership in &socket.rooms {
-                let room = self.rooms.get(membership.room);
+                let room = self.rooms.table.get(membership.room);
                 let room = room.unwrap_or_else(|| panic!("socket {index} is in a dead room"));
                 let at = room.members().get(membership.at as usize);
                 assert_eq!(at, Some(&index), "socket {index} in room {:?}", room.name());
@@ -276,27 +277,26 @@ impl Parts {
 
     fn check_rooms(&self) {
         let (mut members, mut following) = (0, 0);
-        for (index, room) in self.rooms.iter() {
+        for (index, room) in self.rooms.table.iter() {
             members += room.members().len();
             following += room.members().len() - room.live();
-            let found = self.rooms.find(room.namespace(), room.kind(), room.name());
+            let found = self
+                .rooms
+                .table
+                .find(room.namespace(), room.kind(), room.name());
             assert_eq!(found, Some(index), "name of room {:?}", room.name());
             assert!(
-                self.people.label(room.namespace()).is_some(),
+                self.people.namespaces.label(room.namespace()).is_some(),
                 "room {:?}",
                 room.name()
             );
-            let kept = !room.members().is_empty()
-                || room.is_wanted()
-                || room.is_changed()
-                || room.is_owed()
-                || self.rooms.rolls.holds(index);
+            let kept = room.is_used() || self.rooms.rolls.holds(index);
             assert!(kept, "room {:?} is empty and still here", room.name());
             if let Some(seated) = self.rooms.rolls.seated(index) {
                 let members = room.members().len();
                 assert_eq!(seated, members, "seats of room {:?}", room.name());
             }
-            let listed = self.rooms.lists_change_of(index);
+            let listed = self.rooms.changes.lists(index);
             assert_eq!(
                 room.is_changed(),
                 listed,
@@ -323,7 +323,7 @@ impl Parts {
         assert_eq!(members, memberships, "members and memberships");
         assert_eq!(
             following,
-            self.rooms.following(),
+            self.rooms.followers.sockets().count(),
             "members that wait for a history"
         );
         assert!(

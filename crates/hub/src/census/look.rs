@@ -286,7 +286,7 @@ impl Look {
             }
             Question::Rooms(wanted) => {
                 let is_done = self.walk(slots, |look, slot| {
-                    look.look_at_room(parts, &wanted, parts.rooms.nth(slot)?);
+                    look.look_at_room(parts, &wanted, parts.rooms.table.nth(slot)?);
                     // A table of a million rooms is not copied.
                     if look.rooms.len() >= 2 * wanted.limit.max(1) {
                         look.keep_largest(wanted.limit);
@@ -316,10 +316,10 @@ impl Look {
             });
         };
         let namespace = wanted.namespace.as_deref().unwrap_or("/");
-        let namespace = people.find_namespace(namespace);
-        let room =
-            namespace.and_then(|namespace| parts.rooms.find(namespace, RoomKind::Named, name));
-        let Some(room) = parts.rooms.get(room) else {
+        let namespace = people.namespaces.find(namespace);
+        let room = namespace
+            .and_then(|namespace| parts.rooms.table.find(namespace, RoomKind::Named, name));
+        let Some(room) = parts.rooms.table.get(room) else {
             return true;
         };
         self.walk(slots, |look, slot| {
@@ -384,9 +384,10 @@ impl Look {
     ) -> Option<&mut SeenRoom> {
         let room = parts
             .rooms
+            .table
             .get(room)
             .filter(|room| wanted.fits(parts, room))?;
-        let namespace = parts.people.label(room.namespace())?;
+        let namespace = parts.people.namespaces.label(room.namespace())?;
         self.matched += 1;
         self.rooms.push(SeenRoom {
             namespace: Arc::clone(namespace),
@@ -419,15 +420,21 @@ impl Look {
 
 fn find(parts: &Parts, id: &Id20) -> Option<SessionId> {
     let people = &parts.people;
-    let socket = || Some(people.sockets.get(people.find_socket(id)?)?.session);
-    people.find_session(id).or_else(socket)
+    let socket = || Some(people.sockets.get(people.sockets.find(id)?)?.session);
+    people.sessions.find(id).or_else(socket)
 }
 
 impl RoomsWanted {
     /// A room with members that clients can name, of those that were asked for.
     fn fits(&self, parts: &Parts, room: &Room) -> bool {
         let named = self.namespace.as_deref();
-        let label = || parts.people.label(room.namespace()).map(|label| &**label);
+        let label = || {
+            parts
+                .people
+                .namespaces
+                .label(room.namespace())
+                .map(|label| &**label)
+        };
         room.kind() == RoomKind::Named
             && !room.is_own()
             && !room.members().is_empty()
@@ -451,7 +458,13 @@ impl SessionsWanted {
     }
 
     fn fits_socket(&self, parts: &Parts, index: SocketId, socket: &Socket) -> bool {
-        let label = || parts.people.label(socket.namespace).map(|label| &**label);
+        let label = || {
+            parts
+                .people
+                .namespaces
+                .label(socket.namespace)
+                .map(|label| &**label)
+        };
         let (namespace, user) = (self.namespace.as_deref(), self.user.as_deref());
         namespace.is_none_or(|name| label() == Some(name))
             && user.is_none_or(|name| parts.people.user_of(index) == Some(name))
@@ -505,13 +518,13 @@ fn seen_socket(parts: &Parts, index: SocketId, socket: &Socket) -> Option<SeenSo
     let data = extra.and_then(|extra| extra.data.as_ref());
     Some(SeenSocket {
         id: socket.id,
-        namespace: Arc::clone(parts.people.label(socket.namespace)?),
+        namespace: Arc::clone(parts.people.namespaces.label(socket.namespace)?),
         user: parts.people.user_of(index).map(str::to_owned),
         since_ms: socket_made_ms(&socket.id),
         expires_s: Some(socket.expires_s).filter(|expires| *expires > 0),
         rooms,
         room_count,
-        acks_owed: parts.rounds.owed_by(parts.people.socket_key(index)),
+        acks_owed: parts.rounds.owed_by(parts.people.sockets.key(index)),
         data_bytes: data.map_or(0, |data| data.len()),
         recoverable: lifeline.is_some(),
         recovered: lifeline.is_some_and(|lifeline| lifeline.recovered),
@@ -524,7 +537,7 @@ fn rooms_of(parts: &Parts, socket: &Socket) -> (Vec<String>, usize) {
     // Where it moved from another shard, its own room is in the table, too.
     let is_shown = |room: &&Room| room.kind() == RoomKind::Named && room.name().as_bytes() != id;
     let rooms = socket.rooms.iter();
-    let rooms = rooms.filter_map(|membership| parts.rooms.get(membership.room));
+    let rooms = rooms.filter_map(|membership| parts.rooms.table.get(membership.room));
     let shown = rooms.clone().filter(is_shown).take(ROOMS_SHOWN);
     let names = shown.map(|room| room.name().to_string()).collect();
     (names, rooms.filter(is_shown).count())

@@ -42,7 +42,7 @@ impl MemoryWalk {
                 self.sockets += slot.map_or(0, socket_bytes);
             }
             _ => {
-                let slot = parts.rooms.get(parts.rooms.nth(index)?);
+                let slot = parts.rooms.table.get(parts.rooms.table.nth(index)?);
                 self.rooms += slot.map_or(0, |room| room.heap_bytes());
             }
         }

@@ -46,7 +46,12 @@ impl Slow {
         for membership in rooms.take(ROOMS_OF_SESSION) {
             looked += 1;
             // Not later: rooms that nobody asked for would push out those that are wanted.
-            if parts.rooms.get(membership.room).is_some_and(&is_wanted) {
+            if parts
+                .rooms
+                .table
+                .get(membership.room)
+                .is_some_and(&is_wanted)
+            {
                 self.add(membership.room, bytes);
             }
         }

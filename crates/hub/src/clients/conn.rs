@@ -1,10 +1,12 @@
 //! One accepted connection as the hub sees it: what it is expecting, what it has not finished reading, what it has to write.
 
 use crate::books::metrics::Limit;
+use crate::clients::table::Named;
 use crate::output::compression::Deflate;
 use crate::output::outbox::Outbox;
 use crate::tables::slot::SessionId;
 use std::net::IpAddr;
+use wire::base64url::Id20;
 use wire::websocket::message::Assembler;
 
 /// What the next bytes of a connection are.
@@ -53,6 +55,12 @@ pub(crate) struct Conn {
     /// How messages to it are compressed.
     pub(crate) deflate: Deflate,
     pub(crate) flags: Flags,
+}
+
+impl Named for Conn {
+    fn id(&self) -> Option<&Id20> {
+        None
+    }
 }
 
 /// Small facts.

@@ -7,8 +7,7 @@ use crate::output::backlog::Fate;
 use crate::output::compression::Deflate;
 use crate::output::log::Range;
 use crate::tables::slot::ConnId;
-use std::borrow::Cow;
-use wire::http::{Encoding, Head};
+use wire::http::Head;
 use wire::websocket::deflate::InflateError;
 use wire::websocket::extension::{self, Agreed, Willing};
 
@@ -160,16 +159,5 @@ impl Line {
         let range = self.deflated_range(books, conn, deflate, &frames, (shared, fate));
         self.codecs.recycle_frames(frames);
         range
-    }
-
-    /// A poll's answer as its client accepts it; the header line for it goes to `extra`.
-    pub(crate) fn encode_body<'a>(
-        &mut self,
-        books: &mut Books,
-        encoding: Option<Encoding>,
-        body: &'a [u8],
-        extra: &mut Vec<u8>,
-    ) -> Cow<'a, [u8]> {
-        self.codecs.encode_body(books, encoding, body, extra)
     }
 }

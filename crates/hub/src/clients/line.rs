@@ -32,7 +32,7 @@ pub(crate) struct Line {
     pub(super) pool: Arc<Pool>,
     /// Keys of events that replace each other. Clients choose what is hashed.
     pub(super) hasher: RandomState,
-    pub(super) codecs: Codecs,
+    pub(crate) codecs: Codecs,
     /// Reused while encoding.
     pub(super) scratch: Vec<u8>,
     pub(crate) budget: Budget,
@@ -344,15 +344,6 @@ impl Line {
         self.scratch = buffer;
     }
 
-    /// An empty buffer for an inflated message; [`Line::recycle_inflated`] takes it back.
-    pub(crate) fn inflated(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.codecs.inflated)
-    }
-
-    pub(crate) fn recycle_inflated(&mut self, buffer: Vec<u8>) {
-        self.codecs.recycle_inflated(buffer);
-    }
-
     /// A copy that may wait beyond the turn.
     pub(crate) fn piece(&self, bytes: &[u8]) -> Piece {
         Piece::new(bytes, &self.pool)
@@ -381,11 +372,6 @@ impl Line {
 
     pub(crate) fn is_dirty(&self, conn: ConnId) -> bool {
         self.log.dirty.contains(&conn)
-    }
-
-    /// Panics unless just these connections keep a window.
-    pub(crate) fn check_windows(&self, conns: &[ConnId]) {
-        self.codecs.check_contexts(conns);
     }
 
     /// Bytes of what waits, of the turn's log, and of compressors.

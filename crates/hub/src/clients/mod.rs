@@ -6,6 +6,7 @@ pub(crate) mod followed;
 pub(crate) mod intake;
 pub(crate) mod line;
 pub(crate) mod marks;
+pub(crate) mod namespaces;
 pub(crate) mod people;
 pub(crate) mod polls;
 pub(crate) mod repeats;

@@ -2,46 +2,30 @@
 
 mod audit;
 
+use crate::clients::namespaces::Namespaces;
 use crate::clients::roll::Roll;
-use crate::clients::session::{Left, Polling, Session};
+use crate::clients::session::{Left, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::tags::Tags;
-use crate::clients::traces::Traces;
 use crate::clients::users::Users;
 use crate::clients::whereabouts::Whereabouts;
 use crate::dialect::speech::{Author, Variant};
 use crate::output::compression::Deflate;
 use crate::tables::clock::Clock;
-use crate::tables::interest::{Change, Interest, Subject, Watch};
-use crate::tables::slab::Slab;
+use crate::tables::interest::{Change, Interest, Subject};
 use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId, SocketKey};
-use crate::tables::timer::SessionTimer;
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
-use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::time::Duration;
 use wire::base64url::Id20;
-
-#[derive(Debug)]
-struct Namespace {
-    name: Arc<str>,
-    /// Rooms (of all kinds) that exist in it.
-    rooms: u32,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct People {
     pub(crate) sessions: Table<SessionId, Session>,
     pub(crate) sockets: Table<SocketId, Socket>,
-    sids: HashTable<SessionId>,
-    socket_ids: HashTable<SocketId>,
     users: Users,
-    namespaces: Slab<NamespaceId, Namespace>,
-    namespace_names: HashMap<Arc<str>, NamespaceId>,
-    interest: Interest,
+    pub(crate) namespaces: Namespaces,
+    /// What other nodes are to know of those whom this hub has members for.
+    pub(crate) interest: Interest,
     pub(crate) roll: Roll,
     /// Names of the programs of sessions.
     pub(crate) agents: Tags,
@@ -49,48 +33,15 @@ pub(crate) struct People {
     pub(crate) claim_kinds: Tags,
     /// Sockets that are not where their ids say.
     pub(crate) whereabouts: Arc<Whereabouts>,
-    /// What operators follow.
-    pub(crate) traces: Traces,
     /// The number of the last selection of sockets.
     mark: u32,
-}
-
-/// Ids are random and ours: a fast hash without a secret is enough.
-fn id_hash(id: &Id20) -> u64 {
-    FixedState::with_seed(0).hash_one(id)
 }
 
 impl People {
     // ---- sessions -----------------------------------------------------------------------------------------------------
 
-    /// Whether more packets wait for this session's polls than may.
-    pub(crate) fn queue_overflows(&self, session: SessionId) -> bool {
-        let slot = self.sessions.get(session);
-        let polling = slot.and_then(|slot| slot.polling.as_ref());
-        polling.is_some_and(|polling| polling.overflowed)
-    }
-
-    pub(crate) fn find_session(&self, sid: &Id20) -> Option<SessionId> {
-        self.sids
-            .find(id_hash(sid), |index| {
-                self.sessions
-                    .get(*index)
-                    .is_some_and(|session| session.sid == *sid)
-            })
-            .copied()
-    }
-
     pub(crate) fn insert_session(&mut self, session: Session) -> SessionId {
-        let (sid, engineio) = (session.sid, session.protocol.is_engineio());
-        let index = self.sessions.insert(session).id();
-        if engineio {
-            let sessions = &self.sessions;
-            self.sids.insert_unique(id_hash(&sid), index, |index| {
-                let session = sessions.get(*index);
-                session.map_or(0, |session| id_hash(&session.sid))
-            });
-        }
-        index
+        self.sessions.insert(session).id()
     }
 
     /// Takes a session out, and timers of others that are gone with it.
@@ -104,46 +55,7 @@ impl People {
         self.claim_kinds.release(session.claims);
         let (sessions, timers) = (&self.sessions, &mut clock.timers.sessions);
         timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
-        let hash = id_hash(&session.sid);
-        if let Ok(entry) = self.sids.find_entry(hash, |other| *other == index) {
-            entry.remove();
-        }
         Some(session)
-    }
-
-    /// Whether the session is there and was not ended.
-    pub(crate) fn is_open(&self, session: SessionId) -> bool {
-        self.sessions.open(session).is_some()
-    }
-
-    /// Arms a timer of a session.
-    pub(crate) fn arm(
-        &self,
-        clock: &mut Clock,
-        kind: SessionTimer,
-        delay: Duration,
-        session: SessionId,
-    ) {
-        let (due, key) = (clock.after(delay), self.sessions.key(session));
-        let live = |key| self.sessions.live(key);
-        let timers = &mut clock.timers.sessions;
-        match kind {
-            SessionTimer::Connect => {
-                timers.forget(kind, |key| live(key).is_none_or(|slot| slot.flags.joined));
-            }
-            SessionTimer::Pong => {
-                timers.forget(kind, |key| {
-                    live(key).is_none_or(|slot| !slot.heart.awaiting_pong)
-                });
-            }
-            _ => {}
-        }
-        timers.arm(kind, due, key);
-    }
-
-    /// What a session keeps for polling, if it polls.
-    pub(crate) fn polling(&mut self, session: SessionId) -> Option<&mut Polling> {
-        self.sessions.get_mut(session)?.polling.as_deref_mut()
     }
 
     // ---- sockets ------------------------------------------------------------------------------------------------------
@@ -159,13 +71,8 @@ impl People {
         let (id, namespace) = (socket.id, socket.namespace);
         let key = self.sockets.insert(socket);
         slot.sockets.push(key.id());
-        let sockets = &self.sockets;
-        self.socket_ids
-            .insert_unique(id_hash(&id), key.id(), |index| {
-                sockets.get(*index).map_or(0, |socket| id_hash(&socket.id))
-            });
-        if let Some(namespace) = self.namespaces.get(namespace) {
-            self.interest.note_socket(&namespace.name, &id, true);
+        if let Some(namespace) = self.namespaces.label(namespace) {
+            self.interest.note_socket(namespace, &id, true);
         }
         self.note_listed(key.id());
         Some(key)
@@ -187,20 +94,16 @@ impl People {
         let Some(socket) = self.sockets.get(index) else {
             return;
         };
-        let hash = id_hash(&socket.id);
-        if let Ok(entry) = self.socket_ids.find_entry(hash, |other| *other == index) {
-            entry.remove();
-        }
         if let Some(session) = self.sessions.get_mut(socket.session) {
             session.sockets.retain(|other| *other != index);
         }
-        if let Some(namespace) = self.namespaces.get(socket.namespace) {
-            self.interest
-                .note_socket(&namespace.name, &socket.id, false);
+        if let Some(namespace) = self.namespaces.label(socket.namespace) {
+            self.interest.note_socket(namespace, &socket.id, false);
         }
         if self.roll.is_called() {
             self.roll.gone(socket.id);
         }
+        self.sockets.unlist(index);
     }
 
     /// The handler of a parted socket was told: its key names nothing from now on.
@@ -219,21 +122,6 @@ impl People {
         }
     }
 
-    pub(crate) fn find_socket(&self, id: &Id20) -> Option<SocketId> {
-        self.socket_ids
-            .find(id_hash(id), |index| {
-                self.sockets
-                    .get(*index)
-                    .is_some_and(|socket| socket.id == *id && !socket.flags.gone)
-            })
-            .copied()
-    }
-
-    /// The live socket behind a key.
-    pub(crate) fn socket(&self, key: SocketKey) -> Option<&Socket> {
-        self.sockets.live(key).filter(|socket| !socket.flags.gone)
-    }
-
     /// Its client can come back to what it missed.
     pub(crate) fn is_recoverable(&self, session: &Session) -> bool {
         session.sockets.iter().any(|index| {
@@ -243,39 +131,22 @@ impl People {
         })
     }
 
-    /// Its client wants an event answered.
-    #[inline]
-    pub(crate) fn owe_answer(&mut self, key: SocketKey) {
-        if let Some(socket) = self.sockets.live_mut(key) {
-            socket.owed = socket.owed.saturating_add(1);
-        }
-    }
-
-    pub(crate) fn socket_key(&self, index: SocketId) -> SocketKey {
-        self.sockets.key(index)
-    }
-
     /// The session's socket in a namespace.
     pub(crate) fn socket_in(&self, session: SessionId, namespace: &str) -> Option<SocketKey> {
         let mut sockets = self.sessions.get(session)?.sockets.iter();
         let found = sockets.find(|index| {
             let socket = self.sockets.get(**index);
-            let found = socket.and_then(|socket| self.namespaces.get(socket.namespace));
-            found.is_some_and(|found| *found.name == *namespace)
+            let found = socket.and_then(|socket| self.namespaces.label(socket.namespace));
+            found.is_some_and(|found| **found == *namespace)
         });
         found.map(|index| self.sockets.key(*index))
     }
 
     /// The socket whose id (and so whose own room) this is.
     pub(crate) fn socket_named(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
-        let index = self.find_socket(&Id20::decode(name.as_bytes())?)?;
+        let index = self.sockets.find(&Id20::decode(name.as_bytes())?)?;
         let socket = self.sockets.get(index)?;
         (socket.namespace == namespace && !socket.flags.nameless).then_some(index)
-    }
-
-    /// Sockets that are not on their way out.
-    pub(crate) fn live_sockets(&self) -> usize {
-        self.socket_ids.len()
     }
 
     /// What fan-out needs to know when a session's transport changes.
@@ -332,66 +203,18 @@ impl People {
         socket.is_some_and(|socket| socket.mark == self.mark)
     }
 
-    // ---- namespaces ---------------------------------------------------------------------------------------------------
-
-    pub(crate) fn find_namespace(&self, name: &str) -> Option<NamespaceId> {
-        self.namespace_names.get(name).copied()
-    }
-
-    pub(crate) fn namespace(&mut self, name: &str) -> NamespaceId {
-        if let Some(index) = self.find_namespace(name) {
-            return index;
-        }
-        let name: Arc<str> = name.into();
-        let index = self
-            .namespaces
-            .insert(Namespace {
-                name: Arc::clone(&name),
-                rooms: 0,
-            })
-            .id();
-        self.namespace_names.insert(name, index);
-        index
-    }
-
-    /// A namespace has one more room; returns its name.
-    pub(crate) fn add_room(&mut self, namespace: NamespaceId) -> Arc<str> {
-        let slot = self.namespaces.get_mut(namespace);
-        slot.map_or_else(Default::default, |slot| {
-            slot.rooms += 1;
-            Arc::clone(&slot.name)
-        })
-    }
-
-    /// A namespace has one room less. It goes with its last one.
-    pub(crate) fn drop_room(&mut self, namespace: NamespaceId) {
-        let Some(slot) = self.namespaces.get_mut(namespace) else {
-            return;
-        };
-        slot.rooms -= 1;
-        if slot.rooms == 0
-            && let Some(slot) = self.namespaces.remove(namespace)
-        {
-            self.namespace_names.remove(&slot.name);
-        }
-    }
-
-    pub(crate) fn label(&self, namespace: NamespaceId) -> Option<&Arc<str>> {
-        self.namespaces.get(namespace).map(|slot| &slot.name)
-    }
-
     /// The namespace of a socket.
     pub(crate) fn label_of(&self, socket: SocketKey) -> Option<Arc<str>> {
         let slot = self.sockets.live(socket)?;
-        self.label(slot.namespace).map(Arc::clone)
+        self.namespaces.label(slot.namespace).map(Arc::clone)
     }
 
     /// The session is not in this namespace any more; packets for it may still be on their way.
     pub(crate) fn note_parted(&mut self, session: SessionId, namespace: NamespaceId) {
         if let Some(slot) = self.sessions.get_mut(session)
-            && let Some(namespace) = self.namespaces.get(namespace)
+            && let Some(namespace) = self.namespaces.label(namespace)
         {
-            slot.rare.get_or_insert_default().part(&namespace.name);
+            slot.rare.get_or_insert_default().part(namespace);
         }
     }
 
@@ -400,12 +223,12 @@ impl People {
         let Some(socket) = self.sockets.get(index) else {
             return;
         };
-        let Some(namespace) = self.namespaces.get(socket.namespace) else {
+        let Some(namespace) = self.namespaces.label(socket.namespace) else {
             return;
         };
         let left = Left {
             socket: socket.id,
-            namespace: Arc::clone(&namespace.name),
+            namespace: Arc::clone(namespace),
             user: self.user_of(index).map(Box::from),
         };
         if let Some(session) = self.sessions.get_mut(socket.session) {
@@ -413,16 +236,7 @@ impl People {
         }
     }
 
-    pub(crate) fn namespaces(&self) -> usize {
-        self.namespaces.len()
-    }
-
     // ---- interest -----------------------------------------------------------------------------------------------------
-
-    /// Other nodes may exist: whom this hub has members for is noted from now on.
-    pub(crate) fn watch_interest(&mut self, watch: Watch) {
-        self.interest = Interest::new(watch);
-    }
 
     /// Something about a room of a namespace that other nodes are to know.
     pub(crate) fn note_interest(
@@ -432,13 +246,9 @@ impl People {
         name: &str,
         change: impl FnOnce(u64) -> Change,
     ) {
-        if let Some(slot) = self.namespaces.get(namespace) {
-            self.interest.note(&slot.name, subject, name, change);
+        if let Some(label) = self.namespaces.label(namespace) {
+            self.interest.note(label, subject, name, change);
         }
-    }
-
-    pub(crate) fn interest(&mut self) -> &mut Interest {
-        &mut self.interest
     }
 
     // ---- users --------------------------------------------------------------------------------------------------------
@@ -479,9 +289,9 @@ impl People {
     fn note_user(&mut self, namespace: NamespaceId, name: &str, change: fn(u64) -> Change) {
         if self.interest.is_watched()
             && self.first_of_user(namespace, name).is_none()
-            && let Some(slot) = self.namespaces.get(namespace)
+            && let Some(label) = self.namespaces.label(namespace)
         {
-            self.interest.note(&slot.name, Subject::User, name, change);
+            self.interest.note(label, Subject::User, name, change);
         }
     }
 
@@ -499,11 +309,6 @@ impl People {
     pub(crate) fn user_of(&self, socket: SocketId) -> Option<&str> {
         let place = self.sockets.get(socket)?.place;
         Some(&self.users.get(place.user?)?.name)
-    }
-
-    /// The data that a handler attached to a socket: raw JSON.
-    pub(crate) fn data_of(&self, socket: SocketId) -> Option<&str> {
-        self.sockets.get(socket)?.extra.as_ref()?.data.as_deref()
     }
 
     /// Name of the user whose word an event is, if it is a client's.

@@ -5,19 +5,22 @@ use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
 use crate::clients::conn::Gap;
 use crate::clients::repeats::LastPoll;
-use crate::clients::table::Table;
+use crate::clients::table::{Named, Table};
 use crate::clients::tags::Tag;
 use crate::dialect::speech::Dialect;
 use crate::dialect::speech::Framing;
 use crate::dialect::speech::Variant;
 use crate::output::backlog::Backlog;
+use crate::tables::clock::Clock;
 use crate::tables::position::Reading;
 use crate::tables::slot::{AskId, ConnId, SessionId, SessionKey, SocketId};
+use crate::tables::timer::SessionTimer;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::base64url::Id20;
 use wire::engineio::Revision;
 use wire::engineio::jsonp::Callback;
@@ -170,6 +173,12 @@ pub(crate) struct Flags {
     pub(crate) carried: bool,
 }
 
+impl Named for Session {
+    fn id(&self) -> Option<&Id20> {
+        self.protocol.is_engineio().then_some(&self.sid)
+    }
+}
+
 impl Table<SessionId, Session> {
     /// The session, unless it was ended.
     pub(crate) fn open(&self, session: SessionId) -> Option<&Session> {
@@ -179,6 +188,48 @@ impl Table<SessionId, Session> {
     /// The same by a key that may name nothing any more.
     pub(crate) fn still_open(&self, key: SessionKey) -> Option<&Session> {
         self.live(key).filter(|slot| !slot.flags.closing)
+    }
+
+    /// Whether the session is there and was not ended.
+    pub(crate) fn is_open(&self, session: SessionId) -> bool {
+        self.open(session).is_some()
+    }
+
+    /// What a session keeps for polling, if it polls.
+    pub(crate) fn polling(&mut self, session: SessionId) -> Option<&mut Polling> {
+        self.get_mut(session)?.polling.as_deref_mut()
+    }
+
+    /// Whether more packets wait for its polls than may.
+    pub(crate) fn overflows(&self, session: SessionId) -> bool {
+        let polling = self.get(session).and_then(|slot| slot.polling.as_ref());
+        polling.is_some_and(|polling| polling.overflowed)
+    }
+
+    /// Arms a timer of a session.
+    pub(crate) fn arm(
+        &self,
+        clock: &mut Clock,
+        kind: SessionTimer,
+        delay: Duration,
+        session: SessionId,
+    ) {
+        let (due, key) = (clock.after(delay), self.key(session));
+        let timers = &mut clock.timers.sessions;
+        match kind {
+            SessionTimer::Connect => {
+                timers.forget(kind, |key| {
+                    self.live(key).is_none_or(|slot| slot.flags.joined)
+                });
+            }
+            SessionTimer::Pong => {
+                timers.forget(kind, |key| {
+                    self.live(key).is_none_or(|slot| !slot.heart.awaiting_pong)
+                });
+            }
+            _ => {}
+        }
+        timers.arm(kind, due, key);
     }
 }
 

@@ -1,10 +1,11 @@
 //! A socket: one session's membership in one namespace.
 
 use crate::books::claims::Grants;
+use crate::clients::table::{Named, Table};
 use crate::dialect::speech::Variant;
 use crate::output::compression::Deflate;
 use crate::recovery::record::Lifeline;
-use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, UserId};
+use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey, UserId};
 use smallvec::SmallVec;
 use wire::base64url::Id20;
 
@@ -51,6 +52,27 @@ pub(crate) struct Socket {
     /// Unix time at which its token ends; 0 = it has none, or one without end.
     pub(crate) expires_s: u32,
     pub(crate) extra: Option<Box<Extra>>,
+}
+
+impl Named for Socket {
+    fn id(&self) -> Option<&Id20> {
+        Some(&self.id)
+    }
+}
+
+impl Table<SocketId, Socket> {
+    /// The socket, while it is connected.
+    pub(crate) fn here(&self, key: SocketKey) -> Option<&Socket> {
+        self.live(key).filter(|socket| !socket.flags.gone)
+    }
+
+    /// Its client wants an event answered.
+    #[inline]
+    pub(crate) fn owe_answer(&mut self, key: SocketKey) {
+        if let Some(socket) = self.live_mut(key) {
+            socket.owed = socket.owed.saturating_add(1);
+        }
+    }
 }
 
 /// Small facts.

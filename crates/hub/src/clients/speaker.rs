@@ -7,6 +7,7 @@ use crate::books::metrics::Limit;
 use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::clients::session::Session;
+use crate::clients::traces::Traces;
 use crate::dialect::speech::{self, Dialect, Framing, Variant, Word};
 use crate::output::backlog::{Fate, Losses, Overflow, Unit};
 use crate::output::outbox::has_gap;
@@ -24,6 +25,7 @@ pub(crate) struct Speaker<'a> {
     pub(crate) books: &'a mut Books,
     pub(crate) line: &'a mut Line,
     pub(crate) people: &'a mut People,
+    pub(crate) traces: &'a mut Traces,
 }
 
 /// How words reach a session: its connection, and the form of its words. Its slot and those of its sockets have the same.
@@ -63,8 +65,8 @@ impl Speaker<'_> {
 
     /// Answers an event of a socket. All that the answer needs is in the socket's slot: its session is not looked up. HOT PATH.
     pub(crate) fn say_ack(&mut self, to: SocketKey, id: u64, args: &str, attachments: &[Vec<u8>]) {
-        if self.people.traces.is_on() {
-            self.people.trace_answer(to, id, args, attachments);
+        if self.traces.is_on() {
+            self.traces.answer(self.people, to, id, args, attachments);
         }
         let socket = self.people.sockets.live_mut(to);
         let Some(socket) = socket.filter(|socket| !socket.flags.gone) else {
@@ -77,7 +79,7 @@ impl Speaker<'_> {
             true => self.answer_that_fits(session, args, attachments),
             false => (args, attachments),
         };
-        let Some(namespace) = self.people.label(namespace) else {
+        let Some(namespace) = self.people.namespaces.label(namespace) else {
             return;
         };
         let namespace = &**namespace;

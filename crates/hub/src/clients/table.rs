@@ -3,63 +3,115 @@
 
 use crate::tables::slab::Slab;
 use crate::tables::slot::{Key, SlotId};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+use wire::base64url::Id20;
 
+/// What a table holds.
+pub(crate) trait Named {
+    /// The id that its client knows it by, if it has one.
+    fn id(&self) -> Option<&Id20>;
+}
+
+/// Slots by number, and by id those that have one.
 #[derive(Debug)]
-pub(crate) struct Table<I, T>(Slab<I, T>);
+pub(crate) struct Table<I, T> {
+    slots: Slab<I, T>,
+    by_id: HashTable<I>,
+}
 
 impl<I, T> Default for Table<I, T> {
     fn default() -> Self {
-        Self(Slab::default())
+        Self {
+            slots: Slab::default(),
+            by_id: HashTable::default(),
+        }
     }
 }
 
-impl<I: SlotId, T> Table<I, T> {
+/// Ids are random and ours: a fast hash without a secret is enough.
+fn hash_of(id: &Id20) -> u64 {
+    FixedState::with_seed(0).hash_one(id)
+}
+
+impl<I: SlotId, T: Named> Table<I, T> {
     pub(super) fn insert(&mut self, value: T) -> Key<I> {
-        self.0.insert(value)
+        let hash = value.id().map(hash_of);
+        let key = self.slots.insert(value);
+        if let Some(hash) = hash {
+            let slots = &self.slots;
+            self.by_id.insert_unique(hash, key.id(), |slot| {
+                let id = slots.get(*slot).and_then(Named::id);
+                id.map_or(0, hash_of)
+            });
+        }
+        key
     }
 
-    pub(super) fn remove(&mut self, id: I) -> Option<T> {
-        self.0.remove(id)
+    /// Nobody finds it by its id any more.
+    pub(super) fn unlist(&mut self, slot: I) {
+        let id = self.slots.get(slot).and_then(Named::id);
+        if let Some(hash) = id.map(hash_of)
+            && let Ok(entry) = self.by_id.find_entry(hash, |other| *other == slot)
+        {
+            entry.remove();
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: I) -> Option<T> {
+        self.unlist(slot);
+        self.slots.remove(slot)
+    }
+
+    pub(crate) fn find(&self, id: &Id20) -> Option<I> {
+        let is_it = |slot: &I| self.slots.get(*slot).and_then(Named::id) == Some(id);
+        self.by_id.find(hash_of(id), is_it).copied()
+    }
+
+    /// Those that are found by their ids.
+    pub(crate) fn listed(&self) -> usize {
+        self.by_id.len()
     }
 
     /// What a reference names; an absent one names nothing.
     #[inline]
     pub(crate) fn get(&self, id: impl Into<Option<I>>) -> Option<&T> {
-        self.0.get(id)
+        self.slots.get(id)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: impl Into<Option<I>>) -> Option<&mut T> {
-        self.0.get_mut(id)
+        self.slots.get_mut(id)
     }
 
     /// The slot, if the key still names what it named.
     pub(crate) fn live(&self, key: Key<I>) -> Option<&T> {
-        self.0.live(key)
+        self.slots.live(key)
     }
 
     pub(crate) fn live_mut(&mut self, key: Key<I>) -> Option<&mut T> {
-        self.0.live_mut(key)
+        self.slots.live_mut(key)
     }
 
     pub(crate) fn key(&self, id: I) -> Key<I> {
-        self.0.key(id)
+        self.slots.key(id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
-        self.0.iter()
+        self.slots.iter()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.slots.len()
     }
 
     /// The slot with this number, in use or free; none behind the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<I> {
-        self.0.nth(index)
+        self.slots.nth(index)
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
+        self.slots.heap_bytes() + self.by_id.allocation_size()
     }
 }

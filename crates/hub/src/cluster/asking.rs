@@ -39,7 +39,7 @@ pub(crate) fn ask_one(
     token: u64,
     timeout_ms: u64,
 ) -> Option<u64> {
-    parts.people.socket(socket)?;
+    parts.people.sockets.here(socket)?;
     if !acks_admitted(parts, 1) {
         return None;
     }
@@ -265,7 +265,7 @@ pub(crate) fn take_part(
         let mut asked = Vec::with_capacity(meant);
         for socket in receivers {
             if parts.speaker().deliver(socket, out) {
-                asked.push(parts.people.socket_key(socket));
+                asked.push(parts.people.sockets.key(socket));
             }
         }
         count = asked.len();

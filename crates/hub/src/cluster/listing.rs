@@ -82,7 +82,7 @@ fn first_page(parts: &mut Parts, target: &Target<'_>) -> (Found, Vec<SocketKey>)
     let sockets = parts.rooms.select(&mut parts.people, target);
     let keys = sockets
         .into_iter()
-        .map(|index| parts.people.socket_key(index));
+        .map(|index| parts.people.sockets.key(index));
     let mut rest: Vec<SocketKey> = keys.collect();
     let (sockets, bytes) = describe(parts, &mut rest);
     parts.line.budget.list(bytes);

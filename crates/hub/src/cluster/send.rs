@@ -72,7 +72,8 @@ fn members_elsewhere(parts: &Parts, namespace: &str, kind: RoomKind, name: &str)
     };
     parts
         .rooms
-        .shards_of(parts.people.find_namespace(namespace), room)
+        .table
+        .shards_of(parts.people.namespaces.find(namespace), room)
 }
 
 pub(crate) fn send_to(parts: &mut Parts, shard: u16, letter: impl Into<Letter>) {
@@ -212,7 +213,7 @@ pub(crate) fn post_parcel(parts: &mut Parts) {
 /// Other nodes will be told whom this hub has members for.
 pub(crate) fn note_interest(parts: &mut Parts) {
     if let Some(away) = &mut parts.away {
-        away.note(parts.people.interest());
+        away.note(&mut parts.people.interest);
     }
 }
 

@@ -86,10 +86,10 @@ fn over_rate(
     };
     let mut ack = from.ack(asked);
     if ack.is_some() {
-        parts.people.owe_answer(from.socket);
+        parts.people.sockets.owe_answer(from.socket);
     }
-    let mut member = Member::new(parts, from.socket);
-    member.over_rate(&mut ack, scope, &meter.message, exceeded)
+    let mut socket = Member::new(parts, from.socket);
+    reject(&mut socket, &mut ack, (scope, &meter.message), exceeded)
 }
 
 /// The same where there is no socket that could be told.
@@ -126,37 +126,34 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
     }
 }
 
-impl Member<'_> {
-    /// An event was within its own rate: that makes up for one that was not, unless the message did already.
-    pub(crate) fn within_rate(&mut self) {
-        if !self.parts.access.meters.any
-            && let Some(session) = self.live().map(|slot| slot.session)
-            && let Some(slot) = self.parts.people.sessions.get_mut(session)
-        {
-            slot.dues.forgive();
-        }
+/// An event was within its own rate: that makes up for one that was not, unless the message did already.
+pub(crate) fn forgive(socket: &mut Member<'_>) {
+    if !socket.parts.access.meters.any
+        && let Some(session) = socket.live().map(|slot| slot.session)
+        && let Some(slot) = socket.parts.people.sessions.get_mut(session)
+    {
+        slot.dues.forgive();
     }
+}
 
-    /// A socket's event is over a rate: it is told, unless in a dry run (`true`).
-    pub(crate) fn over_rate(
-        &mut self,
-        ack: &mut Option<AckTo>,
-        scope: Scope,
-        message: &str,
-        exceeded: Exceeded,
-    ) -> bool {
-        self.parts.books.counts.rated[scope as usize] += 1;
-        if self.parts.access.meters.dry_run {
-            return true;
-        }
-        let rejection = Rejection::RateLimited {
-            message,
-            retry_after_s: exceeded.retry_after_s(),
-        };
-        self.reject_event(ack.take(), rejection);
-        if let Some(session) = self.live().map(|slot| slot.session) {
-            count_rejection(self.parts, session);
-        }
-        false
+/// A socket's event is over a rate: it is told, unless in a dry run (`true`).
+pub(crate) fn reject(
+    socket: &mut Member<'_>,
+    ack: &mut Option<AckTo>,
+    (scope, message): (Scope, &str),
+    exceeded: Exceeded,
+) -> bool {
+    socket.parts.books.counts.rated[scope as usize] += 1;
+    if socket.parts.access.meters.dry_run {
+        return true;
     }
+    let rejection = Rejection::RateLimited {
+        message,
+        retry_after_s: exceeded.retry_after_s(),
+    };
+    socket.reject_event(ack.take(), rejection);
+    if let Some(session) = socket.live().map(|slot| slot.session) {
+        count_rejection(socket.parts, session);
+    }
+    false
 }

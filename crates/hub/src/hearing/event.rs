@@ -3,13 +3,14 @@
 use crate::cluster::asking;
 use crate::cluster::letter::Answer;
 use crate::hearing::{expiry, traced};
+use crate::parts::Parts;
 use crate::seam::event::{Caller, Event};
 use crate::seam::stage::Stage;
 
 /// HOT PATH: while nobody follows anything, that is one test.
 #[inline]
 pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
-    if stage.parts.people.traces.is_on() {
+    if stage.parts.traces.is_on() {
         return traced::on_event(stage, from, event, handle);
     }
     handle(stage, from, event);
@@ -18,7 +19,7 @@ pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
 #[inline(always)]
 fn handle(stage: &mut Stage, from: Caller, event: Event<'_>) {
     if event.ack.is_some() {
-        stage.parts.people.owe_answer(from.socket);
+        stage.parts.people.sockets.owe_answer(from.socket);
     }
     if !expiry::on_refresh(&mut stage.parts, from, &event) {
         stage.call(from.session, |handler, cx| {
@@ -34,9 +35,9 @@ pub(crate) fn on_ack(
     args: &str,
     attachments: &[Vec<u8>],
 ) {
-    if stage.parts.people.traces.is_on() {
-        let people = &mut stage.parts.people;
-        people.trace_ack(from.socket, id, args, attachments);
+    if stage.parts.traces.is_on() {
+        let Parts { traces, people, .. } = &mut stage.parts;
+        traces.ack(people, from.socket, id, args, attachments);
     }
     let answer = || Answer {
         args: args.to_owned(),

@@ -95,7 +95,7 @@ pub(crate) fn expire_tokens(parts: &mut Parts) {
 }
 
 fn token_ended(parts: &mut Parts, socket: SocketKey) {
-    let Some(session) = parts.people.socket(socket).map(|slot| slot.session) else {
+    let Some(session) = parts.people.sockets.here(socket).map(|slot| slot.session) else {
         return;
     };
     parts.books.counts.denied[Denied::Expired as usize] += 1;

@@ -142,7 +142,7 @@ pub(crate) fn on_found(stage: &mut Stage, session: SessionId, mut join: Join, fo
 fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
     match stage.parts.asks.take_ticket() {
         // The handler ended the session in the same call.
-        Some(key) if !stage.parts.people.is_open(session) => {
+        Some(key) if !stage.parts.people.sessions.is_open(session) => {
             question::close_question(&mut stage.parts, key);
         }
         Some(key) => {

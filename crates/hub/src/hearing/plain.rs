@@ -79,7 +79,7 @@ pub(crate) fn on_raw(stage: &mut Stage, session: SessionId, data: Data<'_>) {
 fn speaker(stage: &Stage, session: SessionId) -> Option<(Protocol, Caller)> {
     let people = &stage.parts.people;
     let slot = people.sessions.get(session)?;
-    let socket = people.socket_key(*slot.sockets.first()?);
+    let socket = people.sockets.key(*slot.sockets.first()?);
     Some((slot.protocol, Caller { session, socket }))
 }
 

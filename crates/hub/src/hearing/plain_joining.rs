@@ -92,7 +92,7 @@ pub(crate) fn on_beginning_decided(
 }
 
 fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: Option<&Claims>) {
-    if !stage.parts.people.is_open(session) {
+    if !stage.parts.people.sessions.is_open(session) {
         return;
     }
     let Some(namespace) = namespace_of(&stage.parts, session) else {
@@ -118,7 +118,7 @@ fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: 
 fn join_stream(stage: &mut Stage, session: SessionId, socket: SocketKey, rooms: &[Box<str>]) {
     let from = Caller { session, socket };
     for room in rooms {
-        if !stage.parts.people.is_open(session)
+        if !stage.parts.people.sessions.is_open(session)
             || !booking::within_rates(&mut stage.parts, from, None)
         {
             break;

@@ -129,7 +129,7 @@ fn announce_binary(parts: &mut Parts, session: SessionId, text: &str, packet: &P
     // One timer per session, however many packets: a peer must not fill the lane.
     if !mem::replace(&mut slot.flags.attachments_timer, true) {
         let timeout = parts.books.config.limits.message_timeout;
-        parts.people.arm(
+        parts.people.sessions.arm(
             &mut parts.clock,
             SessionTimer::Attachments,
             timeout,

@@ -1,6 +1,7 @@
 //! An event that somebody may follow: the decision about it is read from what the handler did, so that handlers pay nothing for it.
 
 use crate::books::metrics::{Counts, Dropped};
+use crate::clients::followed;
 use crate::clients::trace::{self, TraceDecision, TraceWho};
 use crate::clients::traces::{Followers, Hearing, Passing, Traces, names_first};
 use crate::parts::Parts;
@@ -62,16 +63,16 @@ pub(super) fn on_event(
         return handle(stage, from, event);
     };
     if let Some(id) = event.ack.as_ref().map(AckTo::id) {
-        let traces = &mut stage.parts.people.traces;
+        let traces = &mut stage.parts.traces;
         traces.expect(from.socket, id, event.name);
     }
     let explained = stage.call(from.session, |handler, cx| {
         handler.explain(cx, from.socket, event.name)
     });
     heard.before = Tally::of(&stage.parts.books.counts);
-    stage.parts.people.traces.begin_hearing();
+    stage.parts.traces.begin_hearing();
     handle(stage, from, event);
-    let hearing = stage.parts.people.traces.end_hearing();
+    let hearing = stage.parts.traces.end_hearing();
     heard.tell(&mut stage.parts, &hearing, explained.flatten());
     Traces::tell_held(hearing);
 }
@@ -79,14 +80,14 @@ pub(super) fn on_event(
 impl Heard {
     /// `None`: nobody follows it.
     fn new(parts: &Parts, from: Caller, event: &Event<'_>) -> Option<Self> {
-        let people = &parts.people;
-        let named = people.namespace_of(from.socket.id());
-        let mut followers = people.followers(from.socket.id());
-        followers.extend(people.traces.of_event(named, event.name));
-        if followers.is_empty() && !people.traces.follows_rooms() {
+        let (people, traces) = (&parts.people, &parts.traces);
+        let named = followed::namespace_of(people, from.socket.id());
+        let mut followers = traces.followers(people, from.socket.id());
+        followers.extend(traces.of_event(named, event.name));
+        if followers.is_empty() && !traces.follows_rooms() {
             return None;
         }
-        let (who, namespace) = people.described(from.socket.id());
+        let (who, namespace) = followed::described(people, from.socket.id());
         Some(Self {
             followers,
             who,
@@ -100,7 +101,7 @@ impl Heard {
     }
 
     fn tell(mut self, parts: &mut Parts, hearing: &Hearing, explained: Option<Explained>) {
-        let traces = &mut parts.people.traces;
+        let traces = &mut parts.traces;
         let namespace = self.namespace.as_deref().unwrap_or_default();
         self.followers.extend(traces.of_rooms(namespace, |room| {
             let spoken = hearing.rooms.iter().any(|name| **name == *room);

@@ -39,7 +39,7 @@ pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec
     let (Some(sid), Some(peer)) = (id_of(&record.sid), address(&record.peer)) else {
         return Err(Unable("its id or its address".to_owned()));
     };
-    if parts.people.find_session(&sid).is_some() {
+    if parts.people.sessions.find(&sid).is_some() {
         return Err(Unable("its id is another session's".to_owned()));
     }
     let carried = record.conn.as_ref();
@@ -149,11 +149,11 @@ fn open_post(parts: &mut Parts, record: &handoff::Post) -> Result<Post, Unable> 
 /// The handler hears of its sockets.
 pub(crate) fn tell(stage: &mut Stage, record: &handoff::Session) {
     for socket in &record.sockets {
-        let index = id_of(&socket.id).and_then(|id| stage.parts.people.find_socket(&id));
+        let index = id_of(&socket.id).and_then(|id| stage.parts.people.sockets.find(&id));
         let Some(index) = index else {
             continue;
         };
-        let key = stage.parts.people.socket_key(index);
+        let key = stage.parts.people.sockets.key(index);
         let owed = socket.acks.iter().map(|owed| {
             let to = AckTo {
                 socket: key,
@@ -394,10 +394,10 @@ fn open_socket(
     record: &handoff::Socket,
 ) -> Result<(), Unable> {
     let id = id_of(&record.id).ok_or_else(|| Unable("the id of its socket".to_owned()))?;
-    if parts.people.find_socket(&id).is_some() {
+    if parts.people.sockets.find(&id).is_some() {
         return Err(Unable("the id of its socket is another's".to_owned()));
     }
-    let namespace = parts.people.namespace(&record.namespace);
+    let namespace = parts.people.namespaces.find_or_make(&record.namespace);
     let room = parts
         .rooms
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
@@ -469,7 +469,7 @@ fn tie(parts: &mut Parts, index: SocketId, record: &handoff::Lifeline) -> Result
         is_heir: true,
         gap_ms: record.gap.then_some(now_ms),
     };
-    parking::attach(parts, parts.people.socket_key(index), lifeline);
+    parking::attach(parts, parts.people.sockets.key(index), lifeline);
     Ok(())
 }
 

@@ -12,7 +12,6 @@ use crate::life::{ending, gaps, parking, returning};
 use crate::parts::Parts;
 use crate::recovery::chronicle::{ChronicleQuestion, ChronicleWord, Saving};
 use crate::recovery::deed::Deed;
-use crate::recovery::exchange::Recovery;
 use crate::recovery::messages::Handover;
 use crate::recovery::pid::Pid;
 use crate::recovery::record::Record;
@@ -36,7 +35,7 @@ pub(crate) fn save(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    let dirty = std::mem::take(&mut recovery.dirty);
+    let dirty = recovery.streams.take_dirty();
     for (socket, ticket) in dirty {
         let Some(saving) = saving(parts, socket, ticket) else {
             // Nothing is stored of it, so nobody says that it is.
@@ -44,7 +43,7 @@ pub(crate) fn save(parts: &mut Parts) {
             continue;
         };
         if let Some(recovery) = &parts.recovery
-            && let Some(chronicle) = &recovery.chronicle
+            && let Some(chronicle) = &recovery.streams.chronicle
             && !chronicle.push(ChronicleWord::Saving(saving))
         {
             abandon(parts, socket);
@@ -62,32 +61,19 @@ fn renew(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    if recovery.renewals.is_empty() {
-        return;
-    }
-    let mut room = RENEWED_MAX;
-    let mut next = Vec::new();
-    let chronicle = recovery.chronicle.as_ref();
-    recovery.renewals.retain(|namespace, sockets| {
-        if chronicle.is_some_and(|chronicle| chronicle.is_calm(namespace)) {
-            let from = sockets.len().saturating_sub(room);
-            room -= sockets.len() - from;
-            next.extend(sockets.drain(from..));
-        }
-        !sockets.is_empty()
-    });
+    let next = recovery.streams.next_renewals(RENEWED_MAX);
     next.into_iter().for_each(|socket| touch(parts, socket));
 }
 
 fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
     deed(parts, socket)?.is_dirty = false;
-    let slot = parts.people.socket(socket)?;
-    let namespace = parts.people.label(slot.namespace)?.to_string();
+    let slot = parts.people.sockets.here(socket)?;
+    let namespace = parts.people.namespaces.label(slot.namespace)?.to_string();
     let extra = slot.extra.as_ref()?;
     let lifeline = extra.lifeline.as_ref()?;
     let deed = lifeline.life.deed()?;
-    let eras = parts.recovery.as_ref().map(|recovery| &recovery.eras);
-    let era = eras.and_then(|eras| eras.get(&namespace)).copied();
+    let recovery = parts.recovery.as_ref();
+    let era = recovery.map(|recovery| recovery.streams.era_of(&namespace));
     let mut body = Vec::new();
     adoption::write_body(&mut body, &slot.id, extra.data.as_deref(), deed);
     Some(Saving {
@@ -153,8 +139,8 @@ fn passed(parts: &mut Parts, namespace: &str, number: u64) {
     let now_ms = parts.clock.now.mono_ms;
     let stamp = of(parts, namespace).and_then(|chronicle| chronicle.stamp(namespace, number));
     if let (Some(stamp), Some(recovery)) = (stamp, &mut parts.recovery) {
-        recovery.journal.see(stamp);
-        recovery.marks.note(now_ms, stamp);
+        recovery.journal.seen.see(stamp);
+        recovery.streams.marks.note(now_ms, stamp);
     }
 }
 
@@ -193,7 +179,7 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    recovery.eras.insert(namespace.to_owned(), era);
+    recovery.streams.begin_era(namespace, era);
     // Other nodes may have been sent what this one was not.
     recovery.journal.breaks(parts.clock.now.mono_ms);
     recovery.parked.forget_chronicle(namespace, upto);
@@ -207,7 +193,7 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
         }
     }
     if let Some(recovery) = &mut parts.recovery {
-        recovery.renewals.insert(namespace.to_owned(), live);
+        recovery.streams.renew_all(namespace, live);
     }
 }
 
@@ -218,13 +204,13 @@ fn missed(parts: &mut Parts, namespace: &str, upto: u64) {
     };
     recovery.journal.breaks(parts.clock.now.mono_ms);
     recovery.parked.forget_chronicle(namespace, upto);
-    let Some(namespace) = parts.people.find_namespace(namespace) else {
+    let Some(namespace) = parts.people.namespaces.find(namespace) else {
         return;
     };
     let sockets = parts.people.sockets.iter();
     let own = sockets.filter(|(_, slot)| slot.namespace == namespace);
     let own: Vec<SocketKey> = own
-        .map(|(index, _)| parts.people.socket_key(index))
+        .map(|(index, _)| parts.people.sockets.key(index))
         .collect();
     own.into_iter().for_each(|socket| abandon(parts, socket));
 }
@@ -242,7 +228,7 @@ fn offered(parts: &mut Parts, number: u64, record: &Record) {
     if let Some(chronicle) = parts
         .recovery
         .as_ref()
-        .and_then(|all| all.chronicle.as_ref())
+        .and_then(|all| all.streams.chronicle.as_ref())
     {
         // Without room for it the claim ends by its time.
         let _ = chronicle.ask(ChronicleQuestion::Listed { shard, number });
@@ -311,22 +297,6 @@ fn abandon_session(parts: &mut Parts, session: SessionId) {
     let sockets = parts.people.sessions.get(session);
     let sockets = sockets.map(|slot| slot.sockets.clone());
     let own = sockets.into_iter().flatten();
-    let keys: Vec<SocketKey> = own.map(|index| parts.people.socket_key(index)).collect();
+    let keys: Vec<SocketKey> = own.map(|index| parts.people.sockets.key(index)).collect();
     keys.into_iter().for_each(|socket| abandon(parts, socket));
-}
-
-impl Recovery {
-    fn expect_adopted(&mut self, number: u64, record: &Record) -> bool {
-        let Some(adopting) = self.adoptions.get(&number) else {
-            return false;
-        };
-        if adopting.pid != record.pid || self.parked.has(record.pid) {
-            return false;
-        }
-        let (claim, deadline_ms) = (self.own(number), adopting.deadline_ms);
-        let since = self.journal.head();
-        self.parked
-            .expect(record.clone(), claim, since, deadline_ms);
-        true
-    }
 }

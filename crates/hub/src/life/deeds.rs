@@ -8,9 +8,10 @@ use crate::dialect::speech::{Author, Emit};
 use crate::parts::Parts;
 use crate::recovery::chronicle::{self, Chronicle, ChronicleQuestion, ChronicleWord, Claiming};
 use crate::recovery::deed::Deed;
-use crate::recovery::exchange::{Adopting, Comer, Recovery};
+use crate::recovery::exchange::Comer;
 use crate::recovery::headings::Membership;
 use crate::recovery::pid::Pid;
+use crate::recovery::takings::Adopting;
 use crate::rooms::target::Scope;
 use crate::tables::repeats::Spot;
 use crate::tables::slot::SocketKey;
@@ -24,7 +25,7 @@ const RENEW_MS: u64 = 5;
 
 /// The chronicle of a namespace, if it has one.
 pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chronicle>> {
-    chronicle::of(&parts.recovery.as_ref()?.chronicle, namespace)
+    chronicle::of(&parts.recovery.as_ref()?.streams.chronicle, namespace)
 }
 
 /// Takes an event that is to stand in the stream; it comes back from there. `None`: it is none.
@@ -58,9 +59,12 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
 fn word(parts: &mut Parts, namespace: &str) -> Option<Spot> {
     let reads = parts.away.as_ref().is_some_and(|away| away.reads_spots());
     let recovery = parts.recovery.as_mut().filter(|_| reads)?;
-    recovery.words += 1;
     let shard = recovery.journal.position(0).log;
-    Some(Spot::of_word(shard, namespace, recovery.words))
+    Some(Spot::of_word(
+        shard,
+        namespace,
+        recovery.streams.next_word(),
+    ))
 }
 
 /// A client is told that what it said is there when its record is stored, which stands behind that. HOT PATH: one test where nobody comes
@@ -132,10 +136,14 @@ pub(crate) fn is_open(parts: &Parts, namespace: &str) -> bool {
 
 /// A membership of a socket that may come back changed.
 pub(crate) fn change(parts: &mut Parts, socket: SocketKey, joined: bool, member: &Membership) {
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
-    let label = parts.people.label(slot.namespace).map(Arc::clone);
+    let label = parts
+        .people
+        .namespaces
+        .label(slot.namespace)
+        .map(Arc::clone);
     let Some(namespace) = label else {
         return;
     };
@@ -168,7 +176,7 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
     }
     deed.ticket = ticket;
     if let Some(recovery) = &mut parts.recovery {
-        recovery.dirty.push((socket, ticket));
+        recovery.streams.touch(socket, ticket);
     }
 }
 
@@ -188,8 +196,7 @@ pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
     }
     // A whole room may lose something at once: that is stored as fast as the store takes it.
     if let Some(recovery) = &mut parts.recovery {
-        let renewals = recovery.renewals.entry(namespace.to_string());
-        renewals.or_default().push(socket);
+        recovery.streams.renew(&namespace, socket);
     }
 }
 
@@ -229,7 +236,7 @@ pub(crate) fn confirm(parts: &mut Parts, socket: SocketKey, pinged_ms: u64) {
     };
     let number = parts.recovery.as_ref().and_then(|recovery| {
         let place = chronicle.place(&namespace)?;
-        let before = recovery.marks.before(place, pinged_ms);
+        let before = recovery.streams.marks.before(place, pinged_ms);
         // Where nothing was ever said there are no marks, and records end without being told of.
         before.or((chronicle.passed(&namespace) == 0).then_some(0))
     });
@@ -280,7 +287,7 @@ pub(crate) fn remember(
         deadline_ms,
         is_asked: false,
     };
-    recovery.remember(number, adopting)
+    recovery.takings.remember(number, adopting)
 }
 
 /// No shard of this node has it: the store is asked. `false`: it cannot be.
@@ -290,10 +297,10 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
     let Some(recovery) = &mut parts.recovery else {
         return false;
     };
-    let Some(adopting) = recovery.adoptions.get_mut(&number) else {
+    let Some(adopting) = recovery.takings.adopting_mut(number) else {
         return false;
     };
-    let chronicle = chronicle::of(&recovery.chronicle, &adopting.namespace);
+    let chronicle = chronicle::of(&recovery.streams.chronicle, &adopting.namespace);
     let is_asked = chronicle.is_some_and(|chronicle| {
         chronicle.is_open(&adopting.namespace)
             && !adopting.is_asked
@@ -310,7 +317,7 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
     adopting.is_asked = is_asked;
     adopting.deadline_ms = now_ms + 5_000;
     if !is_asked {
-        recovery.adoptions.remove(&number);
+        recovery.takings.end_adopting(number);
     }
     is_asked
 }
@@ -318,10 +325,10 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
 /// The ticket of what a socket waits for, and its namespace. HOT PATH: one test where nobody comes back.
 #[inline]
 pub(crate) fn ticket_of(parts: &Parts, socket: SocketKey) -> Option<(Arc<str>, u64)> {
-    parts.recovery.as_ref()?.chronicle.as_ref()?;
-    let slot = parts.people.socket(socket)?;
+    parts.recovery.as_ref()?.streams.chronicle.as_ref()?;
+    let slot = parts.people.sockets.here(socket)?;
     let ticket = slot.extra.as_ref()?.lifeline.as_ref()?.life.deed()?.ticket;
-    let namespace = parts.people.label(slot.namespace)?;
+    let namespace = parts.people.namespaces.label(slot.namespace)?;
     let saves = &parts.away.as_ref()?.saves;
     let is_open = saves.is_open(namespace, ticket);
     is_open.then(|| (Arc::clone(namespace), ticket))
@@ -330,23 +337,11 @@ pub(crate) fn ticket_of(parts: &Parts, socket: SocketKey) -> Option<(Arc<str>, u
 pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
     let away = parts.away.as_ref()?;
     let recovery = parts.recovery.as_deref();
-    let renews = recovery.is_some_and(|recovery| !recovery.renewals.is_empty());
+    let renews = recovery.is_some_and(|recovery| recovery.streams.has_renewals());
     let renews = renews.then(|| parts.clock.now.mono_ms + RENEW_MS);
     renews.into_iter().chain(away.saves.next_due_ms()).min()
 }
 
 pub(crate) fn pid_text(pid: Pid) -> String {
     String::from_utf8_lossy(&pid.text()).into_owned()
-}
-
-impl Recovery {
-    fn remember(&mut self, number: Option<u64>, adopting: Adopting) -> Option<u64> {
-        let number = match number {
-            Some(number) => number,
-            None if self.adoptions.len() >= self.takings_max() => return None,
-            None => self.next_claim(),
-        };
-        self.adoptions.insert(number, adopting);
-        Some(number)
-    }
 }

@@ -51,8 +51,8 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     }
     let (id, session, namespace) = (socket.id, socket.session, socket.namespace);
     if !matches!(how, Departure::Session(_)) {
-        if parts.people.traces.is_on() {
-            parts.people.trace_disconnect(index, how.name());
+        if parts.traces.is_on() {
+            parts.traces.disconnect(&parts.people, index, how.name());
         }
         parts.people.note_parted(session, namespace);
         parts.people.note_left(index);
@@ -63,7 +63,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, session, Some(index));
     tokens::forget_expiry(&mut parts.clock, &parts.people, index);
-    asking::forget_acks(parts, parts.people.socket_key(index));
+    asking::forget_acks(parts, parts.people.sockets.key(index));
     parts.people.part_socket(index);
     let peer = parts.people.sessions.get(session).map(|slot| slot.peer);
     let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
@@ -74,7 +74,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
         how,
     };
     parts.outbound.log(notice);
-    let (socket, reason) = (parts.people.socket_key(index), how.disconnect_reason());
+    let (socket, reason) = (parts.people.sockets.key(index), how.disconnect_reason());
     let told = Told::Disconnected {
         socket,
         reason,
@@ -112,7 +112,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     let Some(session) = session else { return };
     match state {
         State::WebSocket | State::Stream => {
-            let is_open = parts.people.is_open(session);
+            let is_open = parts.people.sessions.is_open(session);
             close_session(parts, session, reason);
             if is_open {
                 parts.books.ends.had_waiting(waiting);
@@ -188,7 +188,7 @@ fn send_disconnect(parts: &mut Parts, index: SocketId) {
         return;
     };
     let session = socket.session;
-    let Some(namespace) = parts.people.label(socket.namespace) else {
+    let Some(namespace) = parts.people.namespaces.label(socket.namespace) else {
         return;
     };
     let namespace = Arc::clone(namespace);
@@ -198,7 +198,7 @@ fn send_disconnect(parts: &mut Parts, index: SocketId) {
 
 /// The connection of a request of this session is gone: its slot may soon be another's.
 fn forget_request(people: &mut People, session: SessionId, conn: ConnId) {
-    let Some(polling) = people.polling(session) else {
+    let Some(polling) = people.sessions.polling(session) else {
         return;
     };
     for request in [&mut polling.get, &mut polling.post.conn] {
@@ -216,7 +216,7 @@ fn close_polling(parts: &mut Parts, session: SessionId) {
     };
     slot.flags.closing = true;
     parts.line.polls.note_ready(session, &mut slot.flags);
-    parts.people.arm(
+    parts.people.sessions.arm(
         &mut parts.clock,
         SessionTimer::PollClose,
         POLL_CLOSE,
@@ -227,7 +227,7 @@ fn close_polling(parts: &mut Parts, session: SessionId) {
 /// The client broke Engine.IO's own rules, and its session is gone: a poll that waits is told so, and from then on nobody
 /// knows the sid, as with Node's server (protocol 3.3). A broken Socket.IO packet ends a session in the orderly way instead.
 pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
-    let Some(polling) = parts.people.polling(session) else {
+    let Some(polling) = parts.people.sessions.polling(session) else {
         return;
     };
     // Nothing is left to say but the close packet.
@@ -261,9 +261,11 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
     let ended = portrait(parts, session, reason);
-    if parts.people.traces.is_on() {
+    if parts.traces.is_on() {
         let waiting = ended.as_ref().map_or(0, |ended| ended.waiting_bytes);
-        parts.people.trace_end(session, reason.name(), waiting);
+        parts
+            .traces
+            .end(&parts.people, session, reason.name(), waiting);
     }
     parts.books.ends.note(ended);
     log_refusal(parts, session, reason);
@@ -294,7 +296,7 @@ fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<En
     let slot = parts.people.sessions.get(session)?;
     let here = slot.sockets.first().and_then(|index| {
         let socket = parts.people.sockets.get(*index)?;
-        let namespace = parts.people.label(socket.namespace)?;
+        let namespace = parts.people.namespaces.label(socket.namespace)?;
         let user = parts.people.user_of(*index).map(Box::from);
         Some(((socket.id, Arc::clone(namespace)), user))
     });

@@ -26,7 +26,7 @@ pub(crate) fn tell(parts: &mut Parts, session: SessionId) {
     let slot = parts.people.sessions.get(session);
     let sockets = slot.map(|slot| slot.sockets.clone()).unwrap_or_default();
     for index in sockets {
-        let socket = parts.people.socket_key(index);
+        let socket = parts.people.sockets.key(index);
         match rooms(parts, socket) {
             Missing::Nothing => {}
             Missing::Rooms(rooms) => say(parts, socket, Some(&rooms)),
@@ -86,9 +86,9 @@ pub(crate) fn tell_newcomers(parts: &mut Parts, again: &BTreeMap<Address, Stood>
 fn tell_live_newcomers(parts: &mut Parts, to: &Target<'_>, stood: Stood) {
     let aim = to.aim();
     for index in parts.rooms.select(&mut parts.people, to) {
-        let socket = parts.people.socket_key(index);
+        let socket = parts.people.sockets.key(index);
         let now_ms = parts.clock.now.mono_ms;
-        let slot = parts.people.socket(socket);
+        let slot = parts.people.sockets.here(socket);
         let lifeline = slot.and_then(|slot| slot.extra.as_ref()?.lifeline.as_ref());
         // Once a turn is enough.
         let is_told = lifeline.is_some_and(|lifeline| lifeline.gap_ms == Some(now_ms));
@@ -112,7 +112,7 @@ enum Missing {
 
 /// The rooms of all that was said to a socket since its client proved that it has all.
 fn rooms(parts: &Parts, socket: SocketKey) -> Missing {
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return Missing::Nothing;
     };
     let extra = slot.extra.as_ref();
@@ -121,7 +121,8 @@ fn rooms(parts: &Parts, socket: SocketKey) -> Missing {
         return Missing::Nothing;
     };
     let members = parking::members(parts, socket.id());
-    let (Some(members), Some(namespace)) = (members, parts.people.label(slot.namespace)) else {
+    let (Some(members), Some(namespace)) = (members, parts.people.namespaces.label(slot.namespace))
+    else {
         return Missing::Nothing;
     };
     let id = slot.id.to_string();
@@ -158,11 +159,16 @@ fn rooms(parts: &Parts, socket: SocketKey) -> Missing {
 
 /// `None`: all of its rooms, and what was for everybody.
 fn say(parts: &mut Parts, socket: SocketKey, rooms: Option<&BTreeSet<Box<str>>>) {
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
     let (session, namespace) = (slot.session, slot.namespace);
-    let Some(namespace) = parts.people.label(namespace).map(std::sync::Arc::clone) else {
+    let Some(namespace) = parts
+        .people
+        .namespaces
+        .label(namespace)
+        .map(std::sync::Arc::clone)
+    else {
         return;
     };
     let mut data = b"{\"rooms\":".to_vec();

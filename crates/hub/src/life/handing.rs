@@ -79,7 +79,7 @@ pub enum Handed {
 impl Handing {
     pub(crate) fn new(parts: &Parts, takes: u64) -> Self {
         let asked = parts.asks.iter().filter_map(|(_, open)| open.session);
-        let followers = parts.rooms.followers();
+        let followers = parts.rooms.followers.sockets();
         let following = followers.filter_map(|index| {
             let socket = parts.people.sockets.get(index)?;
             Some(socket.session)
@@ -90,7 +90,7 @@ impl Handing {
         let joining = answers
             .chain(saved.into_iter().flatten())
             .filter_map(|socket| {
-                let socket = parts.people.socket(socket)?;
+                let socket = parts.people.sockets.here(socket)?;
                 Some(socket.session)
             });
         let unconfirmed = parts.line.polls.unconfirmed();
@@ -313,9 +313,9 @@ fn owed_bytes(record: &handoff::Session) -> usize {
 pub(crate) fn note_owed(parts: &Parts, record: &mut handoff::Session, handler: &dyn Handler) {
     for socket in &mut record.sockets {
         let id = socket.id.as_slice().try_into().ok().map(Id20);
-        let index = id.and_then(|id| parts.people.find_socket(&id));
+        let index = id.and_then(|id| parts.people.sockets.find(&id));
         socket.numbers = index.map_or_else(Vec::new, |index| {
-            handler.numbers_of(parts.people.socket_key(index))
+            handler.numbers_of(parts.people.sockets.key(index))
         });
         socket.asked.retain_mut(|asked| {
             let query = handler.query_of(asked.query);
@@ -542,11 +542,11 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
     let id = socket.id.encode();
     let rooms = parts.rooms.names_of(&parts.people, index).into_iter();
-    let key = parts.people.socket_key(index);
+    let key = parts.people.sockets.key(index);
     let (asked, rounds) = (parts.rounds.asked(key), parts.rounds.parts_of(key));
     Some(handoff::Socket {
         id: socket.id.0.to_vec(),
-        namespace: parts.people.label(socket.namespace)?.to_string(),
+        namespace: parts.people.namespaces.label(socket.namespace)?.to_string(),
         rooms: rooms.filter(|name| name.as_bytes() != id).collect(),
         nameless: socket.flags.nameless,
         user: parts.people.user_of(index).map(str::to_owned),
@@ -668,7 +668,7 @@ pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conns: &[ConnI
 
 fn forget_socket(parts: &mut Parts, index: SocketId) {
     // Programs that wait for its answer are told that it is gone.
-    asking::forget_acks(parts, parts.people.socket_key(index));
+    asking::forget_acks(parts, parts.people.sockets.key(index));
     let shard = parts.ids.me.shard;
     let people: &mut People = &mut parts.people;
     let Some(slot) = people.sockets.get_mut(index) else {

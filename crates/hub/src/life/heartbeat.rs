@@ -19,7 +19,9 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
     if slot.protocol == Protocol::SocketIo || slot.resumes() {
         let timeout = parts.books.config.connect_timeout;
         let (people, clock) = (&parts.people, &mut parts.clock);
-        people.arm(clock, SessionTimer::Connect, timeout, session);
+        people
+            .sessions
+            .arm(clock, SessionTimer::Connect, timeout, session);
     }
     arm_beat(parts, session);
 }
@@ -37,7 +39,10 @@ pub(crate) fn arm_beat(parts: &mut Parts, session: SessionId) {
             config.plain_ping_interval(step),
         ),
     };
-    parts.people.arm(&mut parts.clock, kind, interval, session);
+    parts
+        .people
+        .sessions
+        .arm(&mut parts.clock, kind, interval, session);
 }
 
 /// A sign of life that is not a pong.
@@ -176,7 +181,9 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     }
     let timeout = parts.books.config.ping_timeout;
     let (people, clock) = (&parts.people, &mut parts.clock);
-    people.arm(clock, SessionTimer::Pong, timeout, session);
+    people
+        .sessions
+        .arm(clock, SessionTimer::Pong, timeout, session);
 }
 
 pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
@@ -197,7 +204,9 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
         slot.heart.extended = true;
         slot.heart.pinged_ms = now;
         let (people, clock) = (&parts.people, &mut parts.clock);
-        return people.arm(clock, SessionTimer::Pong, timeout, session);
+        return people
+            .sessions
+            .arm(clock, SessionTimer::Pong, timeout, session);
     }
     ending::close_session(parts, session, CloseReason::PingTimeout);
 }

@@ -93,7 +93,8 @@ impl Keeping {
     fn fill_journal(&mut self, parts: &Parts, piece: &mut Keepsakes) {
         let now_ms = parts.clock.now.mono_ms;
         let recovery = parts.recovery.as_ref();
-        let Some(recovery) = recovery.filter(|recovery| recovery.chronicle.is_none()) else {
+        let Some(recovery) = recovery.filter(|recovery| recovery.streams.chronicle.is_none())
+        else {
             self.step = Step::Done;
             return;
         };
@@ -141,7 +142,7 @@ impl Keeping {
     /// The sockets of a session that does not go: it ends here, and its clients come back there.
     pub(crate) fn leave(&mut self, parts: &Parts, session: &Session) {
         let recovery = parts.recovery.as_ref();
-        if recovery.is_none_or(|recovery| recovery.chronicle.is_some()) {
+        if recovery.is_none_or(|recovery| recovery.streams.chronicle.is_some()) {
             return;
         }
         for index in &session.sockets {
@@ -167,7 +168,7 @@ impl Keeping {
 /// Some of the journal behind a place, while the shard serves its clients; `None`: all that there is.
 pub(crate) fn ahead(parts: &Parts, after: u64) -> Option<Keepsakes> {
     let recovery = parts.recovery.as_ref();
-    let recovery = recovery.filter(|recovery| recovery.chronicle.is_none())?;
+    let recovery = recovery.filter(|recovery| recovery.streams.chronicle.is_none())?;
     let now_ms = parts.clock.now.mono_ms;
     let (first, entries) = recovery.journal.records(after, PIECE_BYTES, now_ms);
     (!entries.is_empty()).then(|| Keepsakes {
@@ -225,7 +226,7 @@ fn left(parts: &Parts, index: SocketId) -> Option<record::Parked> {
     if misses || session.flags.closing || parts.rooms.follows(&parts.people, index) {
         return None;
     }
-    let namespace = parts.people.label(socket.namespace)?;
+    let namespace = parts.people.namespaces.label(socket.namespace)?;
     let window = parts.books.config.recovery.of(namespace)?.window;
     let own = parking::record(parts, index, lifeline)?;
     Some(parked_record(&own, window.as_millis() as u64))
@@ -249,7 +250,7 @@ pub(crate) fn arrive(parts: &mut Parts, piece: &Keepsakes) -> Result<u64, Unable
     let Some(recovery) = &mut parts.recovery else {
         return Ok(left_out + piece.parked.len() as u64);
     };
-    if recovery.chronicle.is_some() {
+    if recovery.streams.chronicle.is_some() {
         return Ok(left_out + piece.parked.len() as u64);
     }
     if !recovery
@@ -280,7 +281,7 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
     let pid = Pid::read(&by.pid).ok_or_else(unable)?;
     let socket: [u8; 15] = parked.socket.as_slice().try_into().map_err(|_| unable())?;
     let life = by.life.as_ref().ok_or_else(unable)?;
-    if parts.people.find_socket(&Id20(socket)).is_some() {
+    if parts.people.sockets.find(&Id20(socket)).is_some() {
         return Err(unable());
     }
     let record = Record {
@@ -303,10 +304,10 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
 pub(crate) fn tie(parts: &mut Parts, index: SocketId, record: &record::Return) -> Option<()> {
     let now_ms = parts.clock.now.mono_ms;
     let namespace = parts.people.sockets.get(index)?.namespace;
-    let namespace = parts.people.label(namespace)?;
+    let namespace = parts.people.namespaces.label(namespace)?;
     parts.books.config.recovery.of(namespace)?;
     let recovery = parts.recovery.as_ref()?;
-    if !recovery.is_heir || recovery.chronicle.is_some() {
+    if !recovery.is_heir || recovery.streams.chronicle.is_some() {
         return None;
     }
     let lifeline = Lifeline {
@@ -319,6 +320,6 @@ pub(crate) fn tie(parts: &mut Parts, index: SocketId, record: &record::Return) -
         is_heir: false,
         gap_ms: record.gap.then_some(now_ms),
     };
-    parking::attach(parts, parts.people.socket_key(index), lifeline);
+    parking::attach(parts, parts.people.sockets.key(index), lifeline);
     Some(())
 }

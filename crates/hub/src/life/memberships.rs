@@ -53,7 +53,10 @@ fn is_in(parts: &Parts, index: SocketId, name: &str) -> Option<bool> {
     if name.as_bytes() == socket.id.encode() {
         return Some(!socket.flags.nameless);
     }
-    let room = parts.rooms.find(socket.namespace, RoomKind::Named, name);
+    let room = parts
+        .rooms
+        .table
+        .find(socket.namespace, RoomKind::Named, name);
     let mut own = socket.rooms.iter();
     Some(room.is_some_and(|room| own.any(|own| own.room == room)))
 }
@@ -76,12 +79,12 @@ fn change(parts: &mut Parts, index: SocketId, joined: bool, member: Membership) 
         return;
     };
     if extra.is_some_and(|extra| extra.lifeline.is_some())
-        && let Some(namespace) = parts.people.label(socket.namespace)
+        && let Some(namespace) = parts.people.namespaces.label(socket.namespace)
     {
         let (now_ms, id) = (parts.clock.now.mono_ms, socket.id.to_string());
         let journal = &mut recovery.journal;
         journal.change(now_ms, (namespace, &id), joined, member.clone());
-        let key = parts.people.socket_key(index);
+        let key = parts.people.sockets.key(index);
         deeds::change(parts, key, joined, &member);
     }
 }

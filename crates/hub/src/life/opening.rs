@@ -27,7 +27,7 @@ pub(crate) fn add_socket(
     auth: &str,
     claims: Option<&Claims>,
 ) -> Option<SocketKey> {
-    let namespace = parts.people.namespace(namespace);
+    let namespace = parts.people.namespaces.find_or_make(namespace);
     let room = parts
         .rooms
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
@@ -74,10 +74,10 @@ pub(crate) fn add_socket(
 
 /// The CONNECT reply with the socket's id and, if its client can come back, the name by which it does.
 pub(crate) fn greet(parts: &mut Parts, socket: SocketKey, namespace: &str) {
-    if parts.people.traces.is_on() {
-        parts.people.trace_connect(socket.id());
+    if parts.traces.is_on() {
+        parts.traces.connect(&parts.people, socket.id());
     }
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
     let way = (slot.session, slot.conn, slot.variant);
@@ -148,9 +148,9 @@ pub(crate) fn send_refusal(
     namespace: &str,
     refusal: &Refusal,
 ) {
-    if parts.people.traces.is_on() {
-        let people = &mut parts.people;
-        people.trace_refused_connect(session, namespace, &refusal.message);
+    if parts.traces.is_on() {
+        let Parts { traces, people, .. } = &mut *parts;
+        traces.refused_connect(people, session, namespace, &refusal.message);
     }
     let mut data = b"{\"message\":".to_vec();
     json::quote(&mut data, &refusal.message);

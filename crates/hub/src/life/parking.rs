@@ -32,10 +32,10 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
     if parts.recovery.is_none() {
         return;
     }
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
-    let namespace = parts.people.label(slot.namespace);
+    let namespace = parts.people.namespaces.label(slot.namespace);
     let recover = namespace.and_then(|name| parts.books.config.recovery.of(name));
     let carrier = parts.people.sessions.get(session);
     let (Some(recover), Some(carrier)) = (recover, carrier) else {
@@ -44,7 +44,11 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
     let gets_offsets = recover.offsets == Offsets::All || carrier.flags.asks_offsets;
     let is_stock = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
     let comes_back = is_stock && gets_offsets || carrier.resumes();
-    let name = parts.people.label(slot.namespace).map(Arc::clone);
+    let name = parts
+        .people
+        .namespaces
+        .label(slot.namespace)
+        .map(Arc::clone);
     let name = name.unwrap_or_default();
     if !comes_back || !deeds::is_open(parts, &name) {
         return;
@@ -81,9 +85,9 @@ pub(crate) fn attach(parts: &mut Parts, socket: SocketKey, lifeline: Lifeline) {
 /// Writes down what one socket is told, if it may come back. Its place; of what is for this instant only, the last place before it.
 pub(crate) fn tell(parts: &mut Parts, socket: SocketKey, event: &Emit<'_>) -> Option<Offset> {
     let recovery = parts.recovery.as_mut()?;
-    let slot = parts.people.socket(socket)?;
+    let slot = parts.people.sockets.here(socket)?;
     slot.extra.as_ref()?.lifeline.as_ref()?;
-    let namespace = parts.people.label(slot.namespace)?;
+    let namespace = parts.people.namespaces.label(slot.namespace)?;
     let at = match event.volatile {
         true => recovery.journal.head(),
         false => {
@@ -99,12 +103,12 @@ pub(crate) fn tell(parts: &mut Parts, socket: SocketKey, event: &Emit<'_>) -> Op
 
 /// A socket is told the history of a room next.
 pub(crate) fn tells_history(parts: &mut Parts, socket: SocketKey, room: &str) {
-    let Some(slot) = parts.people.socket(socket) else {
+    let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
     let extra = slot.extra.as_ref();
     if extra.is_some_and(|extra| extra.lifeline.is_some())
-        && let Some(namespace) = parts.people.label(slot.namespace)
+        && let Some(namespace) = parts.people.namespaces.label(slot.namespace)
         && let Some(recovery) = &mut parts.recovery
     {
         let (now_ms, id) = (parts.clock.now.mono_ms, slot.id.to_string());
@@ -131,7 +135,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     let at = recovery.journal.before(pinged_ms);
     let own = slot.sockets.clone();
     for index in own {
-        let key = parts.people.socket_key(index);
+        let key = parts.people.sockets.key(index);
         deeds::confirm(parts, key, pinged_ms);
         let socket = parts.people.sockets.get_mut(index);
         let extra = socket.and_then(|socket| socket.extra.as_mut());
@@ -172,7 +176,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     let misses = lifeline.gap_ms.is_some()
         || has_gap(parts, index, |gap| matches!(gap, Gap::Fresh | Gap::More));
     if !how.may_return() || misses || parts.rooms.follows(&parts.people, index) {
-        let label = parts.people.label_of(parts.people.socket_key(index));
+        let label = parts.people.label_of(parts.people.sockets.key(index));
         let namespace = label.as_deref().unwrap_or_default();
         deeds::ended(parts, namespace, lifeline.pid, lifeline.life.deed());
         return false;
@@ -237,7 +241,7 @@ pub(crate) fn members(parts: &Parts, index: SocketId) -> Option<Vec<Membership>>
 /// What is left of a socket.
 pub(crate) fn record(parts: &Parts, index: SocketId, lifeline: &Lifeline) -> Option<Record> {
     let socket = parts.people.sockets.get(index)?;
-    let namespace = parts.people.label(socket.namespace)?;
+    let namespace = parts.people.namespaces.label(socket.namespace)?;
     let members: Members = members(parts, index)?.into_iter().collect();
     let extra = socket.extra.as_ref();
     Some(Record {
@@ -260,7 +264,7 @@ pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() 
         return;
     }
     let now_ms = parts.clock.now.mono_ms;
-    if let Some(chronicle) = &recovery.chronicle {
+    if let Some(chronicle) = &recovery.streams.chronicle {
         recovery.parked.passed = chronicle.passed(of.namespace);
     }
     recovery.command(Moment::new(now_ms), &of.aim(), &action());
@@ -283,7 +287,7 @@ pub(crate) fn settle(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    let (news, posts) = (recovery.take_news(), recovery.take_posts());
+    let (news, posts) = (recovery.parked.take_news(), recovery.ways.take_posts());
     let mut changes: BTreeMap<(Box<str>, Membership), (bool, bool)> = BTreeMap::new();
     for News {
         came,
@@ -306,13 +310,13 @@ pub(crate) fn settle(parts: &mut Parts) {
     }
     posts.into_iter().for_each(|post| leave(parts, post));
     // What is wanted here now gets a ticket: fences wait until other nodes know it.
-    let waits = |recovery: &Recovery| recovery.waits_for_ticket();
+    let waits = |recovery: &Recovery| recovery.takings.waits_for_ticket();
     if parts.recovery.as_deref().is_some_and(waits) {
         send::note_interest(parts);
         let ticket = parts.away.as_ref().map_or(0, |away| away.last_ticket());
         if let Some(recovery) = &mut parts.recovery {
             recovery.listed(ticket);
-            let fences = recovery.take_posts();
+            let fences = recovery.ways.take_posts();
             fences.into_iter().for_each(|post| leave(parts, post));
         }
     }
@@ -345,8 +349,8 @@ fn list(parts: &mut Parts, namespace: &str, member: &Membership, came: bool) {
     }
     let (people, name) = (&mut parts.people, &*member.name);
     let namespace = match came {
-        true => people.namespace(namespace),
-        false => match people.find_namespace(namespace) {
+        true => people.namespaces.find_or_make(namespace),
+        false => match people.namespaces.find(namespace) {
             Some(namespace) => namespace,
             None => return,
         },

@@ -7,12 +7,13 @@ use crate::cluster::send;
 use crate::life::{deeds, ending, gaps, parking};
 use crate::parts::Parts;
 use crate::recovery::circle::{Circle, Door, Sender};
-use crate::recovery::exchange::{Abroad, Comer, Verdict};
+use crate::recovery::exchange::{Comer, Verdict};
 use crate::recovery::headings::Kind;
 use crate::recovery::messages::{Message, NotRecovered};
 use crate::recovery::pid::Pid;
 use crate::recovery::record::Lifeline;
 use crate::recovery::taking::Back;
+use crate::recovery::ways::Abroad;
 use crate::rooms::outgoing::Outgoing;
 use crate::seam::effect::Notice;
 use crate::seam::event::Returns;
@@ -90,9 +91,9 @@ fn circle(parts: &mut Parts, namespace: &str) -> Option<Circle> {
     });
     let home = home_of(parts, namespace)?;
     let recovery = parts.recovery.as_mut()?;
-    recovery.abroad = abroad;
-    recovery.now_ms = parts.clock.now.mono_ms;
-    recovery.circle(&Arc::from(namespace), home)
+    recovery.ways.abroad = abroad;
+    recovery.ways.now_ms = parts.clock.now.mono_ms;
+    recovery.ways.circle(&Arc::from(namespace), home)
 }
 
 /// The shard that gives the events of a namespace their order.
@@ -107,8 +108,8 @@ fn note_nodes(parts: &mut Parts) {
     let abroad = away.map_or(Abroad::Nobody, |away| away.abroad());
     let room = away.map_or(usize::MAX, |away| away.room_for_lists());
     if let Some(recovery) = &mut parts.recovery {
-        (recovery.abroad, recovery.room) = (abroad, room);
-        recovery.now_ms = parts.clock.now.mono_ms;
+        (recovery.ways.abroad, recovery.ways.room) = (abroad, room);
+        recovery.ways.now_ms = parts.clock.now.mono_ms;
     }
 }
 
@@ -177,10 +178,10 @@ fn give_up_transport(
     let Some(key) = live.and_then(|recovery| recovery.live.get(&pid)).copied() else {
         return;
     };
-    let Some(slot) = parts.people.socket(key) else {
+    let Some(slot) = parts.people.sockets.here(key) else {
         return;
     };
-    let label = parts.people.label(slot.namespace);
+    let label = parts.people.namespaces.label(slot.namespace);
     if for_whom.is_some_and(|(_, name)| label.is_none_or(|label| **label != *name)) {
         return;
     }
@@ -360,7 +361,8 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             Vec::new()
         }
         Tidings::Down { node } => {
-            recovery.forget_node(*node);
+            // Its stamps are remembered: what it published may still be on its way from shard to shard.
+            recovery.parked.forget_claims_of(*node);
             recovery.break_claims(*node)
         }
         Tidings::Missed { node, lost: true } => {
@@ -403,7 +405,7 @@ pub(crate) fn decided(parts: &mut Parts, number: u64, result: Result<Box<Back>, 
 fn decide(parts: &mut Parts, verdict: Verdict) {
     let Verdict { number, mut result } = verdict;
     if let (Ok(back), Some(recovery)) = (&result, &parts.recovery)
-        && let Some(adopting) = recovery.adoptions.get(&number)
+        && let Some(adopting) = recovery.takings.adopting(number)
         && recovery.is_ahead(&back.record.namespace, adopting.shown)
     {
         result = Err(NotRecovered::Unknown);
@@ -412,7 +414,7 @@ fn decide(parts: &mut Parts, verdict: Verdict) {
         return;
     }
     if let Some(recovery) = &mut parts.recovery {
-        recovery.adoptions.remove(&number);
+        recovery.takings.end_adopting(number);
     }
     let recovery = parts.recovery.as_mut();
     let key = recovery.and_then(|recovery| recovery.waiting.remove(&number));

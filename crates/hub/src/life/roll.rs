@@ -51,12 +51,12 @@ fn listed(parts: &Parts, index: SocketId) -> Option<Listed> {
         return None;
     }
     let rooms = slot.rooms.iter().filter_map(|membership| {
-        let room = parts.rooms.get(membership.room)?;
+        let room = parts.rooms.table.get(membership.room)?;
         (room.kind() == RoomKind::Named).then(|| room.name().clone())
     });
     Some(Listed {
         socket: slot.id,
-        namespace: parts.people.label(slot.namespace)?.clone(),
+        namespace: parts.people.namespaces.label(slot.namespace)?.clone(),
         user: parts.people.user_of(index).map(Into::into),
         rooms: rooms.collect(),
         connected_ms: id::socket_made_ms(&slot.id),

@@ -8,23 +8,23 @@ mod handing;
 
 use crate::books::faults::{self, Fault};
 use crate::dialect::speech::Emit;
-use crate::recovery::apart::Apart;
-use crate::recovery::chronicle::Chronicle;
-use crate::recovery::circle::{Circle, Post, Sender, To};
+use crate::recovery::circle::{Circle, Sender};
 use crate::recovery::headings::Heading;
 use crate::recovery::journal::{self, Action, Journal, Moment, Said};
-use crate::recovery::marks::Marks;
 use crate::recovery::members::Aim;
 use crate::recovery::messages::{Claim, Handover, Message, NotRecovered};
-use crate::recovery::parked::{self, Asked, Fenced, News, Parked, Pass};
+use crate::recovery::parked::{self, Asked, Fenced, Parked, Pass};
 use crate::recovery::pid::{Offset, Pid};
 use crate::recovery::record::Record;
-use crate::recovery::stamp::{ShardLife, Stamp, Stamps, Vector};
+use crate::recovery::stamp::{ShardLife, Stamps, Vector};
+use crate::recovery::streams::Streams;
 use crate::recovery::taking::{self, Back, Taking};
+use crate::recovery::takings::Takings;
+use crate::recovery::ways::{Abroad, Ways};
 use crate::tables::id::{Ids, Place};
 use crate::tables::position::Position;
 use crate::tables::slot::{AskKey, SessionKey, SocketKey};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -49,19 +49,6 @@ pub(crate) struct Comer<'a> {
     pub(crate) uid: Option<&'a str>,
 }
 
-/// A client whose socket the store may have.
-#[derive(Debug)]
-pub(crate) struct Adopting {
-    pub(crate) pid: Pid,
-    pub(crate) uid: Option<Box<str>>,
-    pub(crate) namespace: Arc<str>,
-    /// Where it is in the stream.
-    pub(crate) shown: Option<u64>,
-    pub(crate) deadline_ms: u64,
-    /// The other shards do not have it.
-    pub(crate) is_asked: bool,
-}
-
 /// A claim of this shard is over.
 #[derive(Debug)]
 pub(crate) struct Verdict {
@@ -69,108 +56,44 @@ pub(crate) struct Verdict {
     pub(crate) result: Result<Box<Back>, NotRecovered>,
 }
 
-/// The other nodes that a socket may be on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Abroad {
-    /// There are none.
-    #[default]
-    Nobody,
-    /// All nodes, this one among them, by number.
-    Nodes(Arc<[u16]>),
-    /// There are some, and not all of them can take part.
-    Unable,
-}
-
 #[derive(Debug)]
 pub(crate) struct Recovery {
-    pub(super) me: Place,
-    /// The other shards of the process.
-    pub(super) peers: Vec<Place>,
-    /// As they are now.
-    pub(crate) abroad: Abroad,
-    /// Namespaces whose sockets stay at their nodes.
-    pub(crate) apart: Arc<Apart>,
-    /// The time of this step.
-    pub(crate) now_ms: u64,
-    /// Bytes that other nodes may be handed now: what clients publish has as much.
-    pub(crate) room: usize,
+    pub(crate) ways: Ways,
     pub(crate) journal: Journal,
     /// The journal is that of the process before.
     pub(crate) is_heir: bool,
     pub(crate) parked: Parked,
-    pub(super) stamps: Stamps,
-    /// All that this shard gave out, also what others published first.
-    given: Vector,
-    pub(super) takings: BTreeMap<u64, Taking>,
-    claims: u64,
-    pub(super) posts: Vec<Post>,
-    /// Other nodes know what is wanted here up to this ticket.
-    pub(super) known: u64,
-    pub(super) bounds: Bounds,
+    pub(crate) stamps: Stamps,
+    pub(crate) takings: Takings,
+    /// A shard that others claim from must answer within this time.
+    claim_ms: u64,
+    pub(crate) streams: Streams,
     /// Sockets with a transport that can come back.
     pub(crate) live: HashMap<Pid, SocketKey>,
     /// Sessions that were promised a socket and wait for their handler.
     pub(crate) promised: HashMap<Pid, SessionKey>,
     /// Questions that wait for verdicts, by their numbers.
     pub(crate) waiting: HashMap<u64, AskKey>,
-    /// Words that this shard had for streams.
-    pub(crate) words: u64,
-    /// Where namespaces have streams that all nodes read.
-    pub(crate) chronicle: Option<Arc<Chronicle>>,
-    /// Sockets that changed in this turn.
-    pub(crate) dirty: Vec<(SocketKey, u64)>,
-    /// When this shard had come how far in the streams.
-    pub(crate) marks: Marks,
-    /// Clients whose socket the store may have, by the numbers of their claims.
-    pub(crate) adoptions: BTreeMap<u64, Adopting>,
-    /// How often the store lost something, by namespaces.
-    pub(crate) eras: BTreeMap<String, u64>,
-    /// Sockets of which the store lost what it had, by namespaces.
-    pub(crate) renewals: BTreeMap<String, Vec<SocketKey>>,
 }
 
 impl Recovery {
     pub(crate) fn new(ids: &mut Ids, bounds: Bounds) -> Self {
-        let me = ids.me.place();
-        let all = (0..ids.me.shards).map(|shard| Place { shard, ..me });
         Self {
-            me,
-            peers: all.filter(|place| *place != me).collect(),
-            abroad: Abroad::default(),
-            apart: Arc::default(),
-            now_ms: 0,
-            room: usize::MAX,
+            ways: Ways::new(ids.me, bounds.handover_bytes_max),
             journal: Journal::new(ids, bounds.journal),
             is_heir: false,
             parked: Parked::new(bounds.parked),
-            stamps: Stamps::new(me, ShardLife::draw(ids)),
-            given: Vector::default(),
-            takings: BTreeMap::new(),
-            claims: 0,
-            posts: Vec::new(),
-            known: 0,
-            bounds,
+            stamps: Stamps::new(ids.me.place(), ShardLife::draw(ids)),
+            takings: Takings::new(bounds.takings_max),
+            claim_ms: bounds.parked.claim_ms,
+            streams: Streams::default(),
             live: HashMap::new(),
             promised: HashMap::new(),
             waiting: HashMap::new(),
-            words: 0,
-            chronicle: None,
-            dirty: Vec::new(),
-            marks: Marks::default(),
-            adoptions: BTreeMap::new(),
-            eras: BTreeMap::new(),
-            renewals: BTreeMap::new(),
         }
     }
 
     // ---- what is published --------------------------------------------------------------------------------------------
-
-    /// The stamp of an event that this shard gives out. It goes with each letter. `first`: that of the node that published it.
-    pub(crate) fn stamp(&mut self, first: Option<Stamp>) -> Stamp {
-        let stamp = first.unwrap_or_else(|| self.stamps.next());
-        self.given.see(stamp);
-        stamp
-    }
 
     /// An event came to this shard, or was published here; the offset under which its clients get it. `has`: whether a heading has
     /// sockets here.
@@ -186,31 +109,16 @@ impl Recovery {
         self.journal.say(moment, aim, event, wants)
     }
 
-    /// Something came that is for this instant only; its clients have then all up to the offset.
-    pub(crate) fn pass(&mut self, moment: Moment) -> u64 {
-        if let Some(stamp) = moment.stamp {
-            self.journal.see(stamp);
-        }
-        self.journal.head()
-    }
-
     /// The same of a command. Sockets that are here carry it out beside this.
     pub(crate) fn command(&mut self, moment: Moment, aim: &Aim<'_>, action: &Action) {
         if let Some(stamp) = moment.stamp {
-            self.journal.see(stamp);
+            self.journal.seen.see(stamp);
         }
         let ended = self.parked.command(moment, aim, action, &mut self.journal);
         for (claim, circle) in ended {
-            self.refuse(claim, circle.as_ref(), NotRecovered::Disconnected);
+            let why = NotRecovered::Disconnected;
+            self.ways.refuse(claim, circle.as_ref(), why);
         }
-    }
-
-    /// The number of an event in the stream that all nodes read; 0: it is not there.
-    pub(crate) fn number_of(&self, namespace: &str, stamp: Option<Stamp>) -> u64 {
-        let chronicle = self.chronicle.as_ref();
-        let place = chronicle.and_then(|chronicle| chronicle.place(namespace));
-        let own = stamp.filter(|stamp| Some(stamp.from) == place);
-        own.map_or(0, |stamp| stamp.number)
     }
 
     /// The offset of a place of the journal, for a client that has all that came here.
@@ -221,8 +129,8 @@ impl Recovery {
 
     /// How far this shard is in the stream of a namespace, if it has one.
     pub(crate) fn number_at_head(&self, namespace: &str) -> Option<u64> {
-        let place = self.chronicle.as_ref()?.place(namespace)?;
-        Some(self.journal.seen().last_of(place).unwrap_or_default())
+        let place = self.streams.chronicle.as_ref()?.place(namespace)?;
+        Some(self.journal.seen.last_of(place).unwrap_or_default())
     }
 
     // ---- the client's side --------------------------------------------------------------------------------------------
@@ -272,33 +180,34 @@ impl Recovery {
         circle: Option<Circle>,
         now_ms: u64,
     ) -> Result<u64, NotRecovered> {
-        let nowhere = match self.abroad {
+        let nowhere = match self.ways.abroad {
             Abroad::Nobody => NotRecovered::Unknown,
             Abroad::Unable | Abroad::Nodes(_) => NotRecovered::Nodes,
         };
-        if self.peers.is_empty() && circle.is_none() {
+        if self.ways.peers.is_empty() && circle.is_none() {
             return Err(nowhere);
         }
-        if self.takings.len() >= self.bounds.takings_max {
-            return Err(NotRecovered::Late);
-        }
-        self.claims += 1;
-        let number = self.claims;
-        let deadline_ms = now_ms.saturating_add(self.bounds.parked.claim_ms);
+        let number = self.takings.next().ok_or(NotRecovered::Late)?;
+        let deadline_ms = now_ms.saturating_add(self.claim_ms);
         let message = Message::Claim {
             pid: comer.pid,
-            claim: self.own(number),
+            claim: self.ways.own(number),
             shown: comer.offset,
             uid: comer.uid.map(Into::into),
             nodes: circle.as_ref().map(|circle| Arc::clone(&circle.nodes)),
         };
-        self.tell_all(circle.as_ref(), &message);
+        self.ways.tell_all(circle.as_ref(), &message);
         let why = match circle {
             Some(_) => NotRecovered::Unknown,
             None => nowhere,
         };
-        let peers = self.peers.iter().copied();
-        let taking = Taking::new(comer.pid, (peers, self.me.node, circle), why, deadline_ms);
+        let peers = self.ways.peers.iter().copied();
+        let taking = Taking::new(
+            comer.pid,
+            (peers, self.ways.me.node, circle),
+            why,
+            deadline_ms,
+        );
         self.takings.insert(number, taking);
         Ok(number)
     }
@@ -323,14 +232,19 @@ impl Recovery {
         }))
     }
 
-    pub(crate) fn takings_max(&self) -> usize {
-        self.bounds.takings_max
-    }
-
-    /// The number of the next claim.
-    pub(crate) fn next_claim(&mut self) -> u64 {
-        self.claims += 1;
-        self.claims
+    /// The store has the socket that a claim is for: from now on what is said to it is kept here. `false`: nobody waits for it.
+    pub(crate) fn expect_adopted(&mut self, number: u64, record: &Record) -> bool {
+        let Some(adopting) = self.takings.adopting(number) else {
+            return false;
+        };
+        if adopting.pid != record.pid || self.parked.has(record.pid) {
+            return false;
+        }
+        let (claim, deadline_ms) = (self.ways.own(number), adopting.deadline_ms);
+        let since = self.journal.head();
+        self.parked
+            .expect(record.clone(), claim, since, deadline_ms);
+        true
     }
 
     /// A socket came from the store: it goes on here.
@@ -341,8 +255,9 @@ impl Recovery {
         now_ms: u64,
     ) -> Result<Box<Back>, NotRecovered> {
         let pid = handover.record.pid;
-        self.adoptions.remove(&number).ok_or(NotRecovered::Late)?;
-        let came = self.parked.arrived(pid, self.own(number));
+        let adopting = self.takings.end_adopting(number);
+        adopting.ok_or(NotRecovered::Late)?;
+        let came = self.parked.arrived(pid, self.ways.own(number));
         let (since, wants) = came.ok_or(NotRecovered::Claimed)?;
         let back = taking::switch_over(&mut self.journal, now_ms, handover, (since, &wants))?;
         Ok(Box::new(back))
@@ -350,15 +265,16 @@ impl Recovery {
 
     /// The client that waits for this verdict is gone.
     pub(crate) fn give_up(&mut self, number: u64) {
-        if let Some(adopting) = self.adoptions.remove(&number) {
-            self.parked.arrived(adopting.pid, self.own(number));
+        if let Some(adopting) = self.takings.end_adopting(number) {
+            self.parked.arrived(adopting.pid, self.ways.own(number));
         }
-        let Some(taking) = self.takings.remove(&number) else {
+        let Some(taking) = self.takings.remove(number) else {
             return;
         };
-        let (pid, claim) = (taking.pid, self.own(number));
+        let (pid, claim) = (taking.pid, self.ways.own(number));
         self.parked.arrived(pid, claim);
-        self.tell_all(taking.circle(), &Message::Released { pid, claim });
+        self.ways
+            .tell_all(taking.circle(), &Message::Released { pid, claim });
     }
 
     // ---- between shards -----------------------------------------------------------------------------------------------
@@ -385,7 +301,7 @@ impl Recovery {
                     uid: uid.as_deref(),
                     claim,
                 };
-                match nodes.filter(|_| claim.by.node != self.me.node) {
+                match nodes.filter(|_| claim.by.node != self.ways.me.node) {
                     None => self.claimed(asked, shown, None, now_ms),
                     Some(nodes) => self.claimed_abroad(by, asked, shown, nodes, now_ms),
                 }
@@ -415,12 +331,12 @@ impl Recovery {
                 record,
             } => self.offered(by, claim, round, *record),
             Message::Handed { claim, handover } => {
-                let taking = self.takings.get_mut(&claim.number)?;
+                let taking = self.takings.get_mut(claim.number)?;
                 taking.handed(from, handover);
                 return self.complete(claim, now_ms);
             }
             Message::Flushed { claim } => {
-                self.takings.get_mut(&claim.number)?.flushed(from);
+                self.takings.get_mut(claim.number)?.flushed(from);
                 return self.complete(claim, now_ms);
             }
         }
@@ -437,36 +353,16 @@ impl Recovery {
         if claim.by.node != owner.node {
             return self.pass_fence(by, pid, (claim, round), owner);
         }
-        if owner == self.me {
+        if owner == self.ways.me {
             return self.fenced(by, pid, (claim, round), last);
         }
         let fenced = Message::Fenced {
             pid,
             claim,
             round,
-            last: self.given.clone(),
+            last: self.stamps.given().clone(),
         };
-        self.post(owner, fenced);
-    }
-
-    /// To a shard of this node.
-    pub(super) fn post(&mut self, to: Place, message: Message) {
-        let (to, namespace) = (To::Shard(to.shard), None);
-        self.posts.push(Post {
-            to,
-            namespace,
-            message,
-        });
-    }
-
-    pub(crate) fn own(&self, number: u64) -> Claim {
-        let by = self.me;
-        Claim { by, number }
-    }
-
-    /// To the claimer. `circle`: as the record has it, or the claim.
-    fn refuse(&mut self, claim: Claim, circle: Option<&Circle>, why: NotRecovered) {
-        self.answer(claim, circle, Message::Refused { claim, why });
+        self.ways.post(owner, fenced);
     }
 
     // ---- the owner's side ---------------------------------------------------------------------------------------------
@@ -482,12 +378,12 @@ impl Recovery {
         let has = |record: &Record| record.has(journal, shown);
         let peers = match &circle {
             Some(circle) => circle.homes(),
-            None => self.peers.clone(),
+            None => self.ways.peers.clone(),
         };
         let around = (peers, circle.clone());
         match self.parked.claim(asked, around, now_ms, has) {
             Ok(()) => self.offer(asked.pid, asked.claim),
-            Err(why) => self.refuse(asked.claim, circle.as_ref(), why),
+            Err(why) => self.ways.refuse(asked.claim, circle.as_ref(), why),
         }
     }
 
@@ -499,16 +395,16 @@ impl Recovery {
                 round,
                 record,
             };
-            self.answer(claim, circle.as_ref(), offer);
+            self.ways.answer(claim, circle.as_ref(), offer);
         }
     }
 
     /// Nothing is kept for this claim: the process before had the record, which stayed there. The claimer does not wait for its time to end.
     fn disown(&mut self, by: Sender<'_>, claim: Claim) {
-        let way = Self::way(by);
+        let way = Ways::way(by);
         // A shard of this node does not say in which namespace a claim of another node is: that one's own word comes, too.
-        if claim.by.node == self.me.node || way.is_some() {
-            self.refuse(claim, way.as_ref(), NotRecovered::Unknown);
+        if claim.by.node == self.ways.me.node || way.is_some() {
+            self.ways.refuse(claim, way.as_ref(), NotRecovered::Unknown);
         }
     }
 
@@ -520,11 +416,11 @@ impl Recovery {
         last: &Vector,
     ) {
         // Its sender published nothing for this record that is not here by now: what was published elsewhere only is no part of it.
-        self.journal.see_all(last);
+        self.journal.seen.see_all(last);
         if self.parked.claimed(pid, claim).is_none() {
             return self.disown(by, claim);
         }
-        let by = match claim.by.node == self.me.node {
+        let by = match claim.by.node == self.ways.me.node {
             true => by.place,
             false => Place::home_of(by.place.node),
         };
@@ -544,28 +440,29 @@ impl Recovery {
         let missed = missed.ok_or(NotRecovered::Trimmed);
         let missed = missed.and_then(|missed| match &circle {
             None => Ok(missed),
-            Some(circle) => self.may_leave(circle, missed),
+            Some(circle) => self.ways.may_leave(circle, missed),
         });
         let missed = match missed {
             Ok(missed) => missed,
             Err(why) => {
                 self.parked.remove(pid);
-                return self.refuse(claim, circle.as_ref(), why);
+                return self.ways.refuse(claim, circle.as_ref(), why);
             }
         };
         let handover = Box::new(Handover {
             record,
             missed: missed.events,
             log: self.journal.position(has).log,
-            seen: self.journal.seen().clone(),
+            seen: self.journal.seen.clone(),
         });
-        self.answer(claim, circle.as_ref(), Message::Handed { claim, handover });
+        self.ways
+            .answer(claim, circle.as_ref(), Message::Handed { claim, handover });
         if let Some(circle) = &circle {
             return self.flush_all(claim, circle);
         }
-        for peer in self.peers.clone() {
+        for peer in self.ways.peers.clone() {
             if peer != claim.by {
-                self.post(peer, Message::Flush { claim });
+                self.ways.post(peer, Message::Flush { claim });
             }
         }
     }
@@ -573,16 +470,16 @@ impl Recovery {
     // ---- the claimer's side -------------------------------------------------------------------------------------------
 
     fn refused(&mut self, by: Sender<'_>, number: u64, why: NotRecovered) -> Option<Verdict> {
-        let why = self.takings.get_mut(&number)?.refused(by, why)?;
-        let owner = self.takings.get(&number)?.owner();
+        let why = self.takings.get_mut(number)?.refused(by, why)?;
+        let owner = self.takings.get(number)?.owner();
         // Where one node's refusal ends the claim, another may keep its record for it.
         let ends_early = why == NotRecovered::Nodes && owner.is_none();
         if ends_early || owner.is_some_and(|owner| owner != by.place) {
             self.give_up(number);
         } else {
             // Nobody keeps anything for this claim.
-            let taking = self.takings.remove(&number)?;
-            self.parked.arrived(taking.pid, self.own(number));
+            let taking = self.takings.remove(number)?;
+            self.parked.arrived(taking.pid, self.ways.own(number));
         }
         let result = Err(why);
         Some(Verdict { number, result })
@@ -590,12 +487,16 @@ impl Recovery {
 
     fn offered(&mut self, by: Sender<'_>, claim: Claim, round: u32, record: Record) {
         let (from, pid) = (by.place, record.pid);
-        let taking = self.takings.get_mut(&claim.number);
+        let taking = self.takings.get_mut(claim.number);
         let Some(taking) = taking.filter(|taking| taking.pid == pid) else {
             return;
         };
         if !taking.offered(by) {
-            return self.give_back(from, pid, claim);
+            // A second shard has it as well: it keeps it.
+            let circle = taking.circle();
+            return self
+                .ways
+                .post_to(from, circle, Message::Released { pid, claim });
         }
         let (since, deadline_ms) = (self.journal.head(), taking.deadline_ms);
         if round == 0 {
@@ -603,28 +504,28 @@ impl Recovery {
         } else {
             self.parked.expect_more(pid, claim, &record.members);
         }
-        if from.node != self.me.node {
+        if from.node != self.ways.me.node {
             // Other nodes must know first.
             return taking.fence_later(round);
         }
-        for peer in self.peers.clone() {
+        for peer in self.ways.peers.clone() {
             let fence = Message::Fence {
                 pid,
                 claim,
                 round,
                 owner: from,
-                last: self.given.clone(),
+                last: self.stamps.given().clone(),
             };
-            self.post(peer, fence);
+            self.ways.post(peer, fence);
         }
     }
 
     /// The owner's part is here, and nothing that is in it is still under way: the socket goes on here.
     pub(super) fn complete(&mut self, claim: Claim, now_ms: u64) -> Option<Verdict> {
         let number = claim.number;
-        let peers = self.peers.iter().copied();
-        let handover = self.takings.get_mut(&number)?.complete(peers)?;
-        let taking = self.takings.remove(&number)?;
+        let peers = self.ways.peers.iter().copied();
+        let handover = self.takings.get_mut(number)?.complete(peers)?;
+        let taking = self.takings.remove(number)?;
         let owner = taking.owner()?;
         let pid = taking.pid;
         let came = self.parked.arrived(pid, claim);
@@ -633,7 +534,8 @@ impl Recovery {
             let journal = &mut self.journal;
             taking::switch_over(journal, now_ms, *handover, (since, &wants)).map(Box::new)
         });
-        self.post_to(owner, taking.circle(), Message::Confirmed { pid, claim });
+        self.ways
+            .post_to(owner, taking.circle(), Message::Confirmed { pid, claim });
         Some(Verdict { number, result })
     }
 
@@ -646,13 +548,7 @@ impl Recovery {
         if self.next_deadline_ms().is_none_or(|due_ms| due_ms > now_ms) {
             return Vec::new();
         }
-        let late = self.takings.iter();
-        let late = late.filter(|(_, taking)| taking.deadline_ms <= now_ms);
-        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
-        let stale = self.adoptions.iter();
-        let stale = stale.filter(|(_, adopting)| adopting.deadline_ms <= now_ms);
-        let stale: Vec<u64> = stale.map(|(number, _)| *number).collect();
-        let late: BTreeSet<u64> = late.into_iter().chain(stale).collect();
+        let late = self.takings.late(now_ms);
         for number in &late {
             self.give_up(*number);
         }
@@ -666,24 +562,7 @@ impl Recovery {
 
     /// When the next record or claim ends.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
-        let claims = self.takings.values().map(|taking| taking.deadline_ms);
-        let adoptions = self.adoptions.values().map(|one| one.deadline_ms);
-        let claims = claims.chain(adoptions);
+        let claims = self.takings.next_deadline_ms().into_iter();
         claims.chain(self.parked.next_deadline_ms()).min()
-    }
-
-    /// A node is gone, with its claims. Its stamps are remembered: what it published may still be on its way from shard to shard.
-    pub(crate) fn forget_node(&mut self, node: u16) {
-        self.parked.forget_claims_of(node);
-    }
-
-    /// Messages that are to leave, in this order.
-    pub(crate) fn take_posts(&mut self) -> Vec<Post> {
-        std::mem::take(&mut self.posts)
-    }
-
-    /// The headings that are wanted here from now on, and those that are not any more.
-    pub(crate) fn take_news(&mut self) -> Vec<News> {
-        self.parked.take_news()
     }
 }

@@ -220,7 +220,7 @@ pub(crate) struct Journal {
     /// Places by heading.
     index: Headings<VecDeque<u64>>,
     /// All that this shard saw, also what it did not keep.
-    seen: Vector,
+    pub(crate) seen: Vector,
     /// The last place at which something is missing: what another node said was lost.
     gap: u64,
     /// Another process goes on with it: a place that was given here now would be something else's there.
@@ -326,23 +326,12 @@ impl Journal {
         self.floor() + earlier as u64
     }
 
-    pub(crate) fn seen(&self) -> &Vector {
-        &self.seen
-    }
-
-    /// Something was published that has no place here.
-    pub(crate) fn see(&mut self, stamp: Stamp) {
-        self.seen.see(stamp);
-    }
-
-    /// The same of what a vector has of streams that all nodes read: nothing of it is on its way here any more.
-    pub(crate) fn see_streams(&mut self, seen: &Vector) {
-        self.seen.see_streams(seen);
-    }
-
-    /// The same of all that a vector covers.
-    pub(crate) fn see_all(&mut self, seen: &Vector) {
-        self.seen.see_all(seen);
+    /// Something came that is for this instant only; its clients have then all up to the offset.
+    pub(crate) fn pass(&mut self, moment: Moment) -> u64 {
+        if let Some(stamp) = moment.stamp {
+            self.seen.see(stamp);
+        }
+        self.head()
     }
 
     // ---- writing ------------------------------------------------------------------------------------------------------

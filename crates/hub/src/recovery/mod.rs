@@ -21,7 +21,10 @@ mod said;
 pub(crate) mod shown;
 mod spans;
 pub(crate) mod stamp;
+pub(crate) mod streams;
 pub(crate) mod taking;
+pub(crate) mod takings;
+pub(crate) mod ways;
 
 #[cfg(test)]
 mod tests;

@@ -42,11 +42,18 @@ pub(crate) struct Stamps {
     me: Place,
     life: ShardLife,
     last: u64,
+    /// All that this shard gave out, also what others published first.
+    given: Vector,
 }
 
 impl Stamps {
     pub(crate) fn new(me: Place, life: ShardLife) -> Self {
-        Self { me, life, last: 0 }
+        Self {
+            me,
+            life,
+            last: 0,
+            given: Vector::default(),
+        }
     }
 
     pub(crate) fn next(&mut self) -> Stamp {
@@ -54,9 +61,20 @@ impl Stamps {
         self.last()
     }
 
-    /// The process before gave out numbers up to this: the life of the shard is the same one.
-    pub(crate) fn go_on_from(&mut self, life: ShardLife, last: u64) {
-        (self.life, self.last) = (life, last);
+    /// The stamp of an event that this shard gives out. It goes with each letter. `first`: that of the node that published it.
+    pub(crate) fn give(&mut self, first: Option<Stamp>) -> Stamp {
+        let stamp = first.unwrap_or_else(|| self.next());
+        self.given.see(stamp);
+        stamp
+    }
+
+    pub(crate) fn given(&self) -> &Vector {
+        &self.given
+    }
+
+    /// The process before gave this out, and numbers up to this: the life of the shard is the same one.
+    pub(crate) fn go_on_from(&mut self, given: Vector, life: ShardLife, last: u64) {
+        (self.given, self.life, self.last) = (given, life, last);
     }
 
     /// The one that was drawn last.

@@ -211,7 +211,8 @@ pub(super) fn switch_over(
         log,
         seen,
     } = handover;
-    journal.see_streams(&seen);
+    // Nothing of it is on its way here any more.
+    journal.seen.see_streams(&seen);
     let (places, mut missed): (Vec<u64>, Vec<Arc<Said>>) = missed.into_iter().unzip();
     let mut read = missed.len();
     let later = journal.under(&record.namespace, wants, since);

@@ -40,7 +40,7 @@ impl Speaker<'_> {
             );
             let is_queued = self.deliver_polling(session, variant, out);
             if !is_queued {
-                self.people.traces.miss(index);
+                self.traces.miss(index);
             }
             return is_queued;
         };
@@ -57,7 +57,7 @@ impl Speaker<'_> {
                 .is_some_and(|conn| conn.outbox.is_empty())
         {
             self.books.counts.dropped_volatile += 1;
-            self.people.traces.miss(index);
+            self.traces.miss(index);
             return false;
         }
         let made = out.made.frames.get(frame_slot(variant, deflate));
@@ -90,7 +90,7 @@ impl Speaker<'_> {
             self.line.polls.note_gap(session, &mut conn.flags.gap);
         }
         self.books.counts.dropped_unfit += 1;
-        self.people.traces.miss(index);
+        self.traces.miss(index);
         true
     }
 

@@ -34,7 +34,7 @@ impl Audience<'_> {
 
     /// Delivers to every local socket the target means.
     pub(crate) fn fan_out(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
-        match self.speaker.people.traces.is_on() {
+        match self.speaker.traces.is_on() {
             true => self.fan_out_traced(target, out),
             false => self.give(target, out),
         }
@@ -45,7 +45,7 @@ impl Audience<'_> {
         if self.recovery.is_some() {
             self.write_down(target, out);
         }
-        let Some(namespace) = self.speaker.people.find_namespace(target.namespace) else {
+        let Some(namespace) = self.speaker.people.namespaces.find(target.namespace) else {
             return;
         };
         self.prepare(target, out);
@@ -85,10 +85,10 @@ impl Audience<'_> {
             return;
         }
         let people = &*speaker.people;
-        let namespace = people.find_namespace(target.namespace);
+        let namespace = people.namespaces.find(target.namespace);
         let is_somewhere = |kind, name: &str| {
-            let room = namespace.and_then(|namespace| rooms.find(namespace, kind, name));
-            let room = room.and_then(|room| rooms.get(room));
+            let room = namespace.and_then(|namespace| rooms.table.find(namespace, kind, name));
+            let room = room.and_then(|room| rooms.table.get(room));
             room.is_some_and(|room| !room.members().is_empty())
         };
         let has = |heading: Heading<'_>| match (heading.kind, namespace) {
@@ -107,10 +107,10 @@ impl Audience<'_> {
             now_ms: *now_ms,
             stamp: out.stamp,
             kept: out.at.is_some(),
-            number: recovery.number_of(target.namespace, out.stamp),
+            number: recovery.streams.number_of(target.namespace, out.stamp),
         };
         let at = match out.event.volatile || out.passes {
-            true => recovery.pass(moment),
+            true => recovery.journal.pass(moment),
             false => recovery.say(moment, &target.aim(), &out.event, has),
         };
         out.offset = Some(recovery.offset(target.namespace, at));
@@ -124,10 +124,10 @@ impl Audience<'_> {
         mark: u32,
         out: &mut Outgoing<'_>,
     ) {
-        let Some(room) = self.rooms.find(namespace, kind, name) else {
+        let Some(room) = self.rooms.table.find(namespace, kind, name) else {
             return;
         };
-        let (members, live) = self.rooms.take_members(room);
+        let (members, live) = self.rooms.table.take_members(room);
         let receivers = match out.at {
             Some(_) => &members[..live],
             None => &members[..],
@@ -138,7 +138,7 @@ impl Audience<'_> {
         for index in receivers {
             self.deliver_member(*index, mark, out);
         }
-        self.rooms.put_back(room, members);
+        self.rooms.table.put_back(room, members);
     }
 
     /// Something goes to members of rooms in another way than here: whether the rooms are busy is to be known of it, too. To be called
@@ -147,12 +147,12 @@ impl Audience<'_> {
         if !Busy::wants(self.speaker.books.counts.broadcasts) {
             return;
         }
-        let Some(namespace) = self.speaker.people.find_namespace(target.namespace) else {
+        let Some(namespace) = self.speaker.people.namespaces.find(target.namespace) else {
             return;
         };
         for name in target.rooms {
-            let room = self.rooms.find(namespace, RoomKind::Named, name);
-            let members = room.and_then(|room| self.rooms.get(room));
+            let room = self.rooms.table.find(namespace, RoomKind::Named, name);
+            let members = room.and_then(|room| self.rooms.table.get(room));
             if let (Some(room), Some(members)) = (room, members) {
                 let count = members.members().len();
                 self.rooms.busy.note(self.now_ms, room, count);

@@ -4,8 +4,9 @@ use crate::books::Books;
 use crate::books::limits::{CHORES_PER_TURN, Limits};
 use crate::books::metrics::Limit;
 use crate::clients::people::People;
+use crate::rooms::changes::Change;
 use crate::rooms::presence::{Presence, Unwatched, Who, Word};
-use crate::rooms::room::{Change, RoomKind, Rooms};
+use crate::rooms::room::{Room, RoomKind, Rooms};
 use crate::rooms::target::Target;
 use crate::tables::clock::Now;
 use crate::tables::id::{self, Place};
@@ -72,21 +73,31 @@ impl Rooms {
         kind: RoomKind,
         name: &str,
     ) -> RoomId {
-        if let Some(room) = self.find(namespace, kind, name) {
+        if let Some(room) = self.table.find(namespace, kind, name) {
             return room;
         }
-        let label = people.add_room(namespace);
+        let label = people.namespaces.add_room(namespace);
         let subject = kind.subject();
         people.note_interest(namespace, subject, name, Interested::Came);
-        self.insert((namespace, &label), kind, name)
+        let room = self.table.insert((namespace, &label), kind, name);
+        if kind == RoomKind::Named {
+            self.rolls.made(room, &label, name);
+        }
+        room
     }
 
     /// Forgets a room that has no members here, and its namespace with the last room.
     fn tidy(&mut self, people: &mut People, room: RoomId) {
-        if let Some(room) = self.remove_if_empty(room) {
+        if self.table.get(room).is_none_or(Room::is_used) || self.rolls.holds(room) {
+            return;
+        }
+        self.elsewhere.forget(room);
+        self.rolls.forget(room);
+        self.busy.forget(room);
+        if let Some(room) = self.table.remove(room) {
             let (namespace, subject) = (room.namespace(), room.kind().subject());
             people.note_interest(namespace, subject, room.name(), Interested::Went);
-            people.drop_room(room.namespace());
+            people.namespaces.drop_room(room.namespace());
         }
     }
 
@@ -99,10 +110,15 @@ impl Rooms {
         wanted: bool,
     ) {
         if wanted {
-            let room = self.find_or_make(people, namespace, kind, name);
-            self.set_wanted(room, true);
-        } else if let Some(room) = self.find(namespace, kind, name) {
-            self.set_wanted(room, false);
+            self.find_or_make(people, namespace, kind, name);
+        }
+        let Some(room) = self.table.find(namespace, kind, name) else {
+            return;
+        };
+        if let Some(slot) = self.table.get_mut(room) {
+            slot.wanted = wanted;
+        }
+        if !wanted {
             self.tidy(people, room);
         }
     }
@@ -113,9 +129,12 @@ impl Rooms {
             return;
         };
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
-        // Others that joined it may have been told of already.
-        if !self.rolls.holds(room) {
-            self.set_own(room);
+        // Others that joined it may have been told of already. It has no presence.
+        if !self.rolls.holds(room)
+            && let Some(slot) = self.table.get_mut(room)
+        {
+            slot.own = true;
+            self.rolls.forget(room);
         }
         self.add_member(&mut people.sockets, index, room);
         self.rolls.came(room, index, || who(people, index));
@@ -143,13 +162,13 @@ impl Rooms {
         // The room of a socket's own id exists without a table entry; leaving it is a flag.
         if name.as_bytes() == socket.id.encode() {
             let (id, was) = (socket.id, std::mem::take(&mut socket.flags.nameless));
-            if was && id::socket_owner(&id) != self.place() {
+            if was && id::socket_owner(&id) != self.table.me().place() {
                 self.own_room(people, index, name);
             }
             return Ok(());
         }
         let (namespace, joined) = (socket.namespace, socket.rooms.len());
-        if let Some(room) = self.find(namespace, RoomKind::Named, name)
+        if let Some(room) = self.table.find(namespace, RoomKind::Named, name)
             && socket.rooms.iter().any(|own| own.room == room)
         {
             return Ok(());
@@ -177,11 +196,11 @@ impl Rooms {
     ) {
         let socket = people.sockets.get(index).filter(|_| self.arrivals.is_on());
         let Some(socket) = socket else { return };
-        let label = people.label(socket.namespace);
+        let label = people.namespaces.label(socket.namespace);
         if label.is_none_or(|label| !self.arrivals.hide_the_past_of(label)) {
             return;
         }
-        if let Some(room) = self.find(socket.namespace, RoomKind::Named, name)
+        if let Some(room) = self.table.find(socket.namespace, RoomKind::Named, name)
             && socket.rooms.iter().any(|own| own.room == room)
         {
             self.arrivals.came(room, index, now_ms);
@@ -196,7 +215,7 @@ impl Rooms {
         if name.as_bytes() == socket.id.encode() {
             socket.flags.nameless = true;
         }
-        let room = self.find(socket.namespace, RoomKind::Named, name);
+        let room = self.table.find(socket.namespace, RoomKind::Named, name);
         let mut rooms = socket.rooms.iter();
         let Some(at) = rooms.position(|own| Some(own.room) == room) else {
             return;
@@ -219,7 +238,7 @@ impl Rooms {
         let who = who(people, index);
         for own in socket.iter().flat_map(|socket| &socket.rooms) {
             if self.rolls.renamed(own.room, index, &who) {
-                self.mark_changed(own.room);
+                self.changes.mark(&mut self.table, own.room);
             }
         }
     }
@@ -234,13 +253,13 @@ impl Rooms {
         (namespace, name): (&str, &str),
         now: Now,
     ) -> Result<Presence, Unwatched> {
-        let known = people.find_namespace(namespace);
-        let known = known.and_then(|at| self.find(at, RoomKind::Named, name));
+        let known = people.namespaces.find(namespace);
+        let known = known.and_then(|at| self.table.find(at, RoomKind::Named, name));
         self.rolls.may_watch(namespace, name, known)?;
-        let namespace = people.namespace(namespace);
+        let namespace = people.namespaces.find_or_make(namespace);
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.rolls.watch(room, now.mono_ms);
-        self.mark_changed(room);
+        self.changes.mark(&mut self.table, room);
         let found = self.rolls.of(room, people, now);
         found.ok_or(Unwatched::NoPresence)
     }
@@ -248,7 +267,7 @@ impl Rooms {
     /// Members that did not come back, and those of nodes that are gone, leave their rooms.
     pub(crate) fn people_leave(&mut self, now_ms: u64) {
         while let Some(room) = self.rolls.pop_due(now_ms) {
-            self.mark_changed(room);
+            self.changes.mark(&mut self.table, room);
         }
     }
 
@@ -260,11 +279,11 @@ impl Rooms {
         from: Place,
         word: &Word,
     ) -> Option<(RoomId, Word)> {
-        let namespace = people.find_namespace(namespace)?;
-        let room = self.find(namespace, RoomKind::Named, name)?;
+        let namespace = people.namespaces.find(namespace)?;
+        let room = self.table.find(namespace, RoomKind::Named, name)?;
         let heard = self.rolls.hear(room, from, word)?;
         if heard.is_news {
-            self.mark_changed(room);
+            self.changes.mark(&mut self.table, room);
         }
         Some((room, heard.answer?))
     }
@@ -285,24 +304,27 @@ impl Rooms {
     /// The rooms whose number of members changed and is told now, in steps; whether this was the last one.
     pub(crate) fn new_counts(&mut self, people: &mut People, now: Now) -> (Vec<NewCount>, bool) {
         let (mut told, mut bytes) = (Vec::new(), 0);
-        self.begin_round();
+        self.changes.begin_round();
         for _ in 0..CHORES_PER_TURN {
             let room = match bytes < WORDS_BYTES_MAX {
-                true => self.next_changed(),
+                true => self.changes.next(),
                 false => None,
             };
             let Some(room) = room else {
                 break;
             };
-            if let Some(change) = self.change(room, now.mono_ms) {
+            let state = (&mut self.table, &mut self.rolls);
+            if let Some(change) = self.changes.change(state, room, now.mono_ms) {
                 let count = self.new_count(people, now, change);
                 let word = count.as_ref().and_then(|count| count.word.as_ref());
                 bytes += word.map_or(0, Word::bytes);
                 told.extend(count);
             }
         }
-        self.shrink();
-        (told, self.is_round_over())
+        if self.table.shrink() {
+            self.changes.shrink();
+        }
+        (told, self.changes.is_round_over())
     }
 
     fn new_count(&mut self, people: &mut People, now: Now, change: Change) -> Option<NewCount> {
@@ -318,11 +340,11 @@ impl Rooms {
             true => self.rolls.show(room, people),
             false => None,
         };
-        let slot = self.get(room);
+        let slot = self.table.get(room);
         let slot = slot.filter(|_| tell || word.is_some());
         let count = slot.and_then(|slot| {
             Some(NewCount {
-                namespace: Arc::clone(people.label(slot.namespace())?),
+                namespace: Arc::clone(people.namespaces.label(slot.namespace())?),
                 room: Arc::clone(slot.name()),
                 members: slot.total() + self.elsewhere.members(room),
                 tell,
@@ -338,10 +360,10 @@ impl Rooms {
 
     /// The number of a room's members changed on another shard.
     pub(crate) fn changed_elsewhere(&mut self, people: &People, namespace: &str, name: &str) {
-        let namespace = people.find_namespace(namespace);
-        let room = namespace.and_then(|at| self.find(at, RoomKind::Named, name));
+        let namespace = people.namespaces.find(namespace);
+        let room = namespace.and_then(|at| self.table.find(at, RoomKind::Named, name));
         if let Some(room) = room {
-            self.mark_changed(room);
+            self.changes.mark(&mut self.table, room);
         }
     }
 
@@ -354,29 +376,30 @@ impl Rooms {
         members: u32,
         asks: bool,
     ) {
-        let namespace = people.find_namespace(namespace);
-        let Some(room) = namespace.and_then(|at| self.find(at, RoomKind::Named, name)) else {
+        let namespace = people.namespaces.find(namespace);
+        let Some(room) = namespace.and_then(|at| self.table.find(at, RoomKind::Named, name)) else {
             return;
         };
         let (is_news, is_first) = self.elsewhere.note(room, from, members);
         if is_news {
-            self.mark_changed(room);
+            self.changes.mark(&mut self.table, room);
         }
         if asks || is_first {
-            self.tell_again(room, false);
+            self.changes.tell_again(&mut self.table, room, false);
         }
     }
 
     /// A node is gone, and its members with it.
     pub(crate) fn node_down(&mut self, node: u16, now_ms: u64) {
         self.rolls.doubt_node(node, now_ms);
-        let rooms = self.elsewhere.node_down(node);
-        rooms.into_iter().for_each(|room| self.mark_changed(room));
+        for room in self.elsewhere.node_down(node) {
+            self.changes.mark(&mut self.table, room);
+        }
     }
 
     /// Local sockets the target means.
     pub(crate) fn select(&mut self, people: &mut People, target: &Target<'_>) -> Vec<SocketId> {
-        let Some(namespace) = people.find_namespace(target.namespace) else {
+        let Some(namespace) = people.namespaces.find(target.namespace) else {
             return Vec::new();
         };
         let mark = self.mark_except(people, namespace, target.except);
@@ -406,8 +429,8 @@ impl Rooms {
         name: &str,
         out: &mut Vec<SocketId>,
     ) {
-        let room = self.find(namespace, kind, name);
-        let room = room.and_then(|room| self.get(room));
+        let room = self.table.find(namespace, kind, name);
+        let room = room.and_then(|room| self.table.get(room));
         out.extend(room.into_iter().flat_map(|room| room.members()));
     }
 
@@ -418,7 +441,7 @@ impl Rooms {
         };
         let id = socket.id.encode();
         let named = socket.rooms.iter().filter_map(|membership| {
-            let room = self.get(membership.room)?;
+            let room = self.table.get(membership.room)?;
             // Where it moved from another shard, its own room is in the table, too.
             let own = room.name().as_bytes() == id;
             (room.kind() == RoomKind::Named && !own).then(|| room.name().to_string())
@@ -439,8 +462,8 @@ impl Rooms {
             if let Some(index) = people.socket_named(namespace, name) {
                 people.mark(index, mark);
             }
-            let room = self.find(namespace, RoomKind::Named, name);
-            let room = room.and_then(|room| self.get(room));
+            let room = self.table.find(namespace, RoomKind::Named, name);
+            let room = room.and_then(|room| self.table.get(room));
             for index in room.into_iter().flat_map(|room| room.members()) {
                 people.mark(*index, mark);
             }

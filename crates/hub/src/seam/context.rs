@@ -74,8 +74,8 @@ impl Context<'_> {
             clock,
             ..
         } = &mut *self.parts;
-        let namespace = people.find_namespace(namespace)?;
-        let room = rooms.find(namespace, RoomKind::Named, room)?;
+        let namespace = people.namespaces.find(namespace)?;
+        let room = rooms.table.find(namespace, RoomKind::Named, room)?;
         rooms.rolls.answer(room, people, clock.now)
     }
 
@@ -127,7 +127,7 @@ impl Context<'_> {
     /// rooms goes to every shard: an event right after the word would else miss the shard that has it still to do.
     pub fn expect(&self, namespace: &str, rooms: &[&str]) -> Vec<Expected> {
         let _inside = Inside::enter();
-        self.parts.rooms.expect(namespace, rooms)
+        self.parts.rooms.table.expect(namespace, rooms)
     }
 
     /// Passes a word from outside on to the handler of another shard, after all that this shard has sent there. `bytes`: what it

@@ -63,7 +63,7 @@ impl<'a> Member<'a> {
     pub fn to<'t>(&mut self, rooms: &'t [&'t str]) -> Group<'_, 't> {
         let slot = self.known();
         let speaker = slot.and_then(|slot| {
-            let namespace = self.parts.people.label(slot.namespace)?;
+            let namespace = self.parts.people.namespaces.label(slot.namespace)?;
             Some((Arc::clone(namespace), slot.id))
         });
         Group {

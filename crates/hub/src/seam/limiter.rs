@@ -4,6 +4,7 @@ use crate::access::gcra::{Exceeded, Meter};
 use crate::access::rates;
 use crate::books::config::Rate;
 use crate::books::metrics::Scope;
+use crate::hearing::booking;
 use crate::seam::event::AckTo;
 use crate::seam::inside::Inside;
 use crate::seam::member::Member;
@@ -25,39 +26,41 @@ impl Limiter {
             meter: Meter::new(rate),
         }
     }
-}
 
-impl Member<'_> {
-    /// Books one event with a limiter; `false` = there is nothing left of the rate, and nothing was booked or told.
-    pub fn spend(&mut self, limiter: &Limiter) -> bool {
+    /// Books one event of a socket; `false` = there is nothing left of the rate, and nothing was booked or told.
+    pub fn spend(&self, socket: &mut Member<'_>) -> bool {
         let _inside = Inside::enter();
-        self.book(limiter).is_ok()
+        self.book(socket).is_ok()
     }
 
     /// The same for an event of its client, which is told when it is over the rate (in the answer it waits for, too) and closed
     /// when it goes on and on. `false`: drop the event. In a dry run it is counted and passes.
-    pub fn within(&mut self, limiter: &Limiter, ack: &mut Option<AckTo>) -> bool {
+    pub fn admit(&self, socket: &mut Member<'_>, ack: &mut Option<AckTo>) -> bool {
         let _inside = Inside::enter();
-        match self.book(limiter) {
+        match self.book(socket) {
             Ok(()) => {
-                self.within_rate();
+                booking::forgive(socket);
                 true
             }
-            Err(exceeded) => self.over_rate(ack, Scope::Event, &limiter.meter.message, exceeded),
+            Err(exceeded) => {
+                booking::reject(socket, ack, (Scope::Event, &self.meter.message), exceeded)
+            }
         }
     }
 
+    fn book(&self, socket: &mut Member<'_>) -> Result<(), Exceeded> {
+        let (key, parts) = (socket.key(), &mut *socket.parts);
+        let now_us = parts.clock.now_us();
+        rates::spend(&mut parts.people, now_us, key, self.number, self.meter.gcra)
+    }
+}
+
+impl Member<'_> {
     /// Whether no limiter has booked anything for its session, and it has left no namespace.
     pub fn is_newcomer(&self) -> bool {
         let _inside = Inside::enter();
         let slot = self.live();
         let session = slot.and_then(|slot| self.parts.people.sessions.get(slot.session));
         session.is_none_or(|session| session.rare.is_none())
-    }
-
-    fn book(&mut self, limiter: &Limiter) -> Result<(), Exceeded> {
-        let (socket, now_us) = (self.key(), self.parts.clock.now_us());
-        let Limiter { number, meter } = limiter;
-        rates::spend(&mut self.parts.people, now_us, socket, *number, meter.gcra)
     }
 }

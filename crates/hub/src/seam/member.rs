@@ -96,7 +96,7 @@ impl<'a> Member<'a> {
 
     /// The socket, while it is connected.
     pub(crate) fn live(&self) -> Option<&Socket> {
-        self.parts.people.socket(self.key)
+        self.parts.people.sockets.here(self.key)
     }
 
     /// The event that has this ack, if it has one, is not carried out.
@@ -133,7 +133,7 @@ impl<'a> Member<'a> {
         let Some(socket) = self.live() else {
             return;
         };
-        let Some(namespace) = self.parts.people.label(socket.namespace) else {
+        let Some(namespace) = self.parts.people.namespaces.label(socket.namespace) else {
             return;
         };
         // The name is short and borrowed for the call only; `deliver` needs the tables for itself.
@@ -160,8 +160,9 @@ impl<'a> Member<'a> {
         let exempt = &self.parts.books.config.compression.exempt;
         out.exempt = exempt.holds(&namespace, out.about.as_slice());
         self.parts.speaker().deliver(self.key.id(), &mut out);
-        if self.parts.people.traces.is_on() {
-            self.parts.people.trace_emit(self.key, event, ack);
+        if self.parts.traces.is_on() {
+            let Parts { traces, people, .. } = &mut *self.parts;
+            traces.emit(people, self.key, event, ack);
         }
     }
 }
@@ -208,9 +209,9 @@ impl Member<'_> {
         let Some(session) = self.live().map(|slot| slot.session) else {
             return;
         };
-        if self.parts.people.traces.is_on() {
-            let people = &mut self.parts.people;
-            people.trace_refusal(self.key, rejection.code(), message);
+        if self.parts.traces.is_on() {
+            let Parts { traces, people, .. } = &mut *self.parts;
+            traces.refusal(people, self.key, rejection.code(), message);
         }
         let error = plain::Error {
             code: rejection.code(),
@@ -243,7 +244,7 @@ impl Member<'_> {
         let Some(slot) = self.live() else {
             return;
         };
-        if let Some(namespace) = self.parts.people.label(slot.namespace) {
+        if let Some(namespace) = self.parts.people.namespaces.label(slot.namespace) {
             let notice = Notice::UnknownEvent {
                 socket: slot.id,
                 namespace: Arc::clone(namespace),

@@ -53,7 +53,7 @@ fn count(parts: &Parts, index: SocketId) -> Option<usize> {
 fn tell(parts: &mut Parts, index: SocketId, room: &str, joined: bool, by: u64) {
     if parts.watches_rooms {
         parts.outbound.tell(Told::Moved {
-            socket: parts.people.socket_key(index),
+            socket: parts.people.sockets.key(index),
             room: room.into(),
             joined,
             by,
@@ -83,7 +83,7 @@ pub(crate) fn join_all(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) -> Re
     let reach = elsewhere(parts, of, Ask::Join(rooms), |parts, of| Order::Join {
         of,
         rooms: owned(rooms),
-        expected: parts.rooms.expect(namespace, rooms),
+        expected: parts.rooms.table.expect(namespace, rooms),
     });
     join_selected(parts, of, rooms, 0);
     reach

@@ -84,7 +84,8 @@ pub(crate) fn announce_changes(parts: &mut Parts) -> (Vec<NewCount>, bool) {
     let now = parts.clock.now;
     let tells_nodes = parts.counts_nodes || parts.rooms.rolls.is_on();
     if tells_nodes {
-        parts.rooms.nodes_take_counts(send::has_room(parts));
+        let (take, rooms) = (send::has_room(parts), &mut parts.rooms);
+        rooms.changes.nodes_take_counts(&mut rooms.table, take);
     }
     let (mut counts, is_done) = parts.rooms.new_counts(&mut parts.people, now);
     if tells_nodes {
@@ -116,7 +117,7 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
     let rooms = [&*count.room];
     let to = of_room(&count.namespace, &rooms);
     let shard = parts.ids.me.shard;
-    // Rooms whose news find no room wait: [`Rooms::nodes_take_counts`](crate::rooms::room::Rooms::nodes_take_counts).
+    // Rooms whose news find no room wait: [`Changes::nodes_take_counts`](crate::rooms::changes::Changes::nodes_take_counts).
     if parts.counts_nodes {
         let ask = Ask::Count {
             shard,
@@ -155,7 +156,8 @@ pub(crate) fn present_elsewhere(parts: &mut Parts, to: &Target<'_>, from: Place,
         let arrives = send::tell_node(parts, from.node, &to, answer);
         parts.rooms.rolls.answered_node(room, arrives);
         if !arrives {
-            parts.rooms.mark_changed(room);
+            let rooms = &mut parts.rooms;
+            rooms.changes.mark(&mut rooms.table, room);
         }
     }
 }
@@ -178,7 +180,7 @@ fn spread(
     first: Option<Stamp>,
 ) {
     if let (Some(first), Some(recovery)) = (first, &parts.recovery)
-        && let Some(chronicle) = &recovery.chronicle
+        && let Some(chronicle) = &recovery.streams.chronicle
     {
         chronicle.passes(to.namespace, first);
     }
@@ -188,7 +190,7 @@ fn spread(
     let goes_abroad = recover.is_some_and(|recover| recover.goes_abroad);
     let recovers = recover.is_some();
     let recovery = parts.recovery.as_mut().filter(|_| recovers);
-    let stamp = recovery.map(|recovery| recovery.stamp(first));
+    let stamp = recovery.map(|recovery| recovery.stamps.give(first));
     if !shards.is_empty() {
         let mut copy = Broadcast::new(to, event);
         copy.at = at;
@@ -283,7 +285,7 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     }
     match home_of(parts, to.namespace) {
         Some(home) if home != parts.ids.me.shard => {
-            parts.people.traces.spoken(to.rooms);
+            parts.traces.spoken(to.rooms);
             if !faults::is_back(Fault::HomeHoldsNobody) {
                 send::wait_for(parts, send::shards_of(parts, to));
             }
@@ -352,7 +354,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
         return;
     };
     let (id, namespace, session) = (slot.id, slot.namespace, slot.session);
-    let Some(label) = parts.people.label(namespace).map(Arc::clone) else {
+    let Some(label) = parts.people.namespaces.label(namespace).map(Arc::clone) else {
         return;
     };
     let Some(home) = home_of(parts, &label) else {
@@ -372,7 +374,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
         let kept = log.kept(&mut parts.ids, &label, name, after);
         return tell_history(parts, socket, name, &kept);
     }
-    let Some(room) = parts.rooms.find(namespace, RoomKind::Named, name) else {
+    let Some(room) = parts.rooms.table.find(namespace, RoomKind::Named, name) else {
         return;
     };
     let sockets = &mut parts.people.sockets;
@@ -411,16 +413,16 @@ pub(crate) fn replay(
 
 /// The history that a member of this shard waits for. One that has left meanwhile, or joined again, waits for another.
 pub(crate) fn replayed(parts: &mut Parts, room: &str, socket: &Id20, ticket: u64, kept: &Kept) {
-    let Some(index) = parts.people.find_socket(socket) else {
+    let Some(index) = parts.people.sockets.find(socket) else {
         return;
     };
     let namespace = parts.people.sockets.get(index).map(|slot| slot.namespace);
-    let found = namespace.and_then(|at| parts.rooms.find(at, RoomKind::Named, room));
+    let found = namespace.and_then(|at| parts.rooms.table.find(at, RoomKind::Named, room));
     let sockets = &mut parts.people.sockets;
     if let Some(found) = found
         && parts.rooms.caught_up(sockets, index, found, ticket)
     {
-        let key = parts.people.socket_key(index);
+        let key = parts.people.sockets.key(index);
         tell_history(parts, key, room, kept);
     }
 }

@@ -48,7 +48,7 @@ impl Member<'_> {
     pub fn namespace(&self) -> Option<&str> {
         let _inside = Inside::enter();
         let slot = self.known()?;
-        Some(self.parts.people.label(slot.namespace)?)
+        Some(self.parts.people.namespaces.label(slot.namespace)?)
     }
 
     /// It came back with this connection: its rooms and its data are what they were, and its client gets what it missed.
@@ -71,7 +71,11 @@ impl Member<'_> {
     pub fn is_in(&self, room: &str) -> bool {
         let _inside = Inside::enter();
         self.known().is_some_and(|slot| {
-            let room = self.parts.rooms.find(slot.namespace, RoomKind::Named, room);
+            let room = self
+                .parts
+                .rooms
+                .table
+                .find(slot.namespace, RoomKind::Named, room);
             room.is_some_and(|room| slot.rooms.iter().any(|membership| membership.room == room))
         })
     }
@@ -82,11 +86,11 @@ impl Member<'_> {
         let _inside = Inside::enter();
         let (people, rooms) = (&self.parts.people, &self.parts.rooms);
         let slot = self.known()?;
-        let label = people.label(slot.namespace)?;
+        let label = people.namespaces.label(slot.namespace)?;
         if !rooms.arrivals.hide_the_past_of(label) {
             return None;
         }
-        let room = rooms.find(slot.namespace, RoomKind::Named, room);
+        let room = rooms.table.find(slot.namespace, RoomKind::Named, room);
         let since = room.and_then(|room| rooms.arrivals.since_ms(room, self.key().id()));
         Some(since.unwrap_or(self.parts.clock.now.wall_ms))
     }
@@ -132,7 +136,7 @@ impl Member<'_> {
         let auth = slot.extra.as_ref().and_then(|extra| extra.auth.as_deref());
         Some(SocketInfo {
             id: slot.id.to_string(),
-            namespace: self.parts.people.label(slot.namespace)?,
+            namespace: self.parts.people.namespaces.label(slot.namespace)?,
             protocol: session.protocol,
             transport: session.transport(),
             peer: session.peer,

@@ -10,7 +10,7 @@ use crate::dialect::speech::Emit;
 use crate::dialect::speech::{Dialect, Framing};
 use crate::life::{conns, ending, stream};
 use crate::parts::Parts;
-use crate::recovery::exchange::Abroad;
+use crate::recovery::ways::Abroad;
 use crate::seam::member::Member;
 use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnKey, SessionKey, SocketId};
@@ -131,7 +131,7 @@ fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
                 .reply(conn, |out| variant.wrap(out, &notice, &[]));
         }
         _ => {
-            let key = parts.people.socket_key(index);
+            let key = parts.people.sockets.key(index);
             let args = format!("{{{members}}}");
             Member::new(parts, key).emit(&Emit::new(notices::SHUTDOWN, &args));
         }

@@ -61,8 +61,8 @@ pub(crate) fn publish(parts: &mut Parts) {
     let counts = &mut parts.books.counts;
     counts.conns = parts.line.conns.len() as u64;
     counts.sessions = parts.people.sessions.len() as u64;
-    counts.sockets = parts.people.live_sockets() as u64;
-    counts.rooms = parts.rooms.len() as u64;
+    counts.sockets = parts.people.sockets.listed() as u64;
+    counts.rooms = parts.rooms.table.len() as u64;
     counts.waiting_bytes = parts.line.waiting_bytes();
     if let Some(recovery) = &mut parts.recovery {
         counts.parked = recovery.parked.len() as u64;
@@ -143,7 +143,7 @@ fn close_overflowed(parts: &mut Parts) {
     }
     for session in parts.line.polls.take_overflowed() {
         // The slot may have changed hands since.
-        if parts.people.queue_overflows(session) {
+        if parts.people.sessions.overflows(session) {
             ending::close_session(parts, session, CloseReason::SlowConsumer);
         }
     }

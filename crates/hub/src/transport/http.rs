@@ -292,7 +292,7 @@ fn engine_request(
     let Some(sid) = &query.sid else {
         return new_session_request(stage, conn, head, query, protocol, upgrade);
     };
-    let session = Id20::decode(sid.as_bytes()).and_then(|sid| parts.people.find_session(&sid));
+    let session = Id20::decode(sid.as_bytes()).and_then(|sid| parts.people.sessions.find(&sid));
     match session.filter(|session| speaks(&parts.people, *session, protocol)) {
         None => Err(RequestError::UnknownSid),
         Some(session) if !continues(&parts.people, session, query) => Err(RequestError::BadRequest),

@@ -145,7 +145,7 @@ pub(crate) fn poll(
     let secure = parts.line.is_secure(conn);
     let slot = parts.people.sessions.get(session);
     let closing = slot.is_some_and(|slot| slot.flags.closing);
-    let Some(polling) = parts.people.polling(session) else {
+    let Some(polling) = parts.people.sessions.polling(session) else {
         return Err(RequestError::UnknownSid);
     };
     if polling.get.is_some() {
@@ -244,9 +244,8 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
         Revision::Four => Payload::of_4(body),
     };
     payload.announce(&mut extra);
-    let coded = parts
-        .line
-        .encode_body(&mut parts.books, encoding, &payload.body, &mut extra);
+    let (codecs, books) = (&mut parts.line.codecs, &mut parts.books);
+    let coded = codecs.encode_body(books, encoding, &payload.body, &mut extra);
     parts
         .answers()
         .respond(conn, 200, payload.content_type, &extra, &coded);

@@ -33,7 +33,7 @@ pub(crate) fn post(
     query: &Query<'_>,
 ) -> Result<(), RequestError> {
     // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
-    let polling = stage.parts.people.polling(session);
+    let polling = stage.parts.people.sessions.polling(session);
     if polling.is_some_and(|polling| polling.violated) {
         return Err(RequestError::UnknownSid);
     }
@@ -50,7 +50,7 @@ pub(crate) fn post(
     let binary =
         kind.starts_with(b"application/octet-stream") && query.revision != Some(Revision::Three);
     let secure = parts.line.is_secure(conn);
-    let Some(polling) = parts.people.polling(session) else {
+    let Some(polling) = parts.people.sessions.polling(session) else {
         return Err(RequestError::UnknownSid);
     };
     if polling.post.conn.is_some() || binary {
@@ -102,7 +102,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     let Some(session) = slot.and_then(|slot| slot.session) else {
         return 0;
     };
-    let post = stage.parts.people.polling(session);
+    let post = stage.parts.people.sessions.polling(session);
     let post = post.map(|polling| (polling.post.form, polling.post.chunked.take()));
     let Some((form, Some(mut chunked))) = post else {
         conns::finish(&mut stage.parts, conn);
@@ -116,7 +116,7 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
             used
         }
         Ok(used) => {
-            if let Some(polling) = stage.parts.people.polling(session) {
+            if let Some(polling) = stage.parts.people.sessions.polling(session) {
                 polling.post.chunked = Some(chunked);
             }
             stash::watch_input(&mut stage.parts, conn);
@@ -154,7 +154,7 @@ fn on_form(stage: &mut Stage, conn: ConnId, session: SessionId, form: &[u8]) {
 }
 
 fn refuse_chunks(parts: &mut Parts, conn: ConnId, session: SessionId, error: ChunkError) {
-    let extra = parts.people.polling(session).and_then(|polling| {
+    let extra = parts.people.sessions.polling(session).and_then(|polling| {
         polling.post.conn = None;
         polling.post.cors.take()
     });
@@ -180,19 +180,24 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
     let Some(session) = slot.and_then(|slot| slot.session) else {
         return len;
     };
-    let post = stage.parts.people.polling(session);
+    let post = stage.parts.people.sessions.polling(session);
     if post.is_some_and(|polling| std::mem::take(&mut polling.post.form)) {
         on_form(stage, conn, session, &data[..len]);
         return len;
     }
     // The packets may do anything to the session: this request is answered here.
-    let cors = stage.parts.people.polling(session).and_then(|polling| {
-        polling.post.conn = None;
-        polling.post.cors.take()
-    });
+    let cors = stage
+        .parts
+        .people
+        .sessions
+        .polling(session)
+        .and_then(|polling| {
+            polling.post.conn = None;
+            polling.post.cors.take()
+        });
     let taken = take_packets(stage, session, &data[..len]);
     if let Taken::Some(bytes) = taken {
-        if let Some(polling) = stage.parts.people.polling(session) {
+        if let Some(polling) = stage.parts.people.sessions.polling(session) {
             polling.post.conn = Some(conn);
             polling.post.cors = cors;
         }
@@ -244,7 +249,7 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
         if !take_packet(stage, session, packet) {
             return Taken::Refused;
         }
-        let Some(end) = end.filter(|_| stage.parts.people.is_open(session)) else {
+        let Some(end) = end.filter(|_| stage.parts.people.sessions.is_open(session)) else {
             return Taken::All;
         };
         at += end + 1;
@@ -262,6 +267,7 @@ fn take_packets3(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     let post = stage
         .parts
         .people
+        .sessions
         .polling(session)
         .map(|polling| &mut polling.post);
     // Once for a body: counting walks all of it, and what is left of it has fewer.
@@ -279,7 +285,7 @@ fn take_packets3(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
             return Taken::Refused;
         }
         (at, packets) = (at + used, packets + 1);
-        if at == body.len() || !stage.parts.people.is_open(session) {
+        if at == body.len() || !stage.parts.people.sessions.is_open(session) {
             return Taken::All;
         }
         if packets == POST_PACKETS_PER_TURN || pace::why_yield(&stage.parts, 0).is_some() {

@@ -31,8 +31,8 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
     if now.leaps_from(before) {
         tokens::look_at_all_tokens(&parts.books.config, &mut parts.clock, &mut parts.people);
     }
-    if parts.people.traces.is_on() {
-        parts.people.traces.begin_turn(now);
+    if parts.traces.is_on() {
+        parts.traces.begin_turn(now);
     }
     parts.books.begin_turn();
     flush::count_deliveries(&mut parts.books, &mut parts.line);
@@ -77,7 +77,7 @@ pub(crate) fn tick(stage: &mut Stage, behind: bool) {
 /// Tells handlers and other shards how many sockets rooms have now.
 fn announce(stage: &mut Stage) {
     let now_ms = stage.parts.clock.now.mono_ms;
-    if now_ms < stage.parts.clock.announce_due_ms || !stage.parts.rooms.has_changes() {
+    if now_ms < stage.parts.clock.announce_due_ms || !stage.parts.rooms.changes.any() {
         return;
     }
     let (counts, is_done) = publish::announce_changes(&mut stage.parts);
@@ -109,7 +109,11 @@ fn announce(stage: &mut Stage) {
 /// When the hub has something to do next, on the clock of `Now::mono_ms`.
 pub(crate) fn next_due(parts: &Parts) -> Option<u64> {
     let Now { mono_ms, wall_ms } = parts.clock.now;
-    let announce = (parts.rooms.has_changes()).then_some(parts.clock.announce_due_ms);
+    let announce = parts
+        .rooms
+        .changes
+        .any()
+        .then_some(parts.clock.announce_due_ms);
     let expiry = parts.clock.expiries.next_due_s();
     let expiry = expiry.map(|due_s| mono_ms + (due_s * 1000).saturating_sub(wall_ms));
     let drain = parts.access.next_look(mono_ms);

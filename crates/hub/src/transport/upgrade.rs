@@ -80,7 +80,9 @@ pub(crate) fn open_probe(
     }
     let timeout = parts.books.config.upgrade_timeout;
     let (people, clock) = (&mut parts.people, &mut parts.clock);
-    people.arm(clock, SessionTimer::Upgrade, timeout, session);
+    people
+        .sessions
+        .arm(clock, SessionTimer::Upgrade, timeout, session);
     Ok(())
 }
 
@@ -104,7 +106,7 @@ pub(crate) fn on_probe(parts: &mut Parts, conn: ConnId, session: SessionId, text
 
 /// The WebSocket takes over: everything queued goes to it, in order.
 fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
-    if parts.people.queue_overflows(session) {
+    if parts.people.sessions.overflows(session) {
         // Packets over the bound were not kept: there is no whole stream to carry over.
         return ending::close_session(parts, session, CloseReason::SlowConsumer);
     }
@@ -201,7 +203,7 @@ fn carry_over(
 pub(crate) fn upgrade_due(parts: &mut Parts, session: SessionId) {
     let now_ms = parts.clock.now.mono_ms as u32;
     let timeout_ms = parts.books.config.upgrade_timeout.as_millis();
-    let polling = parts.people.polling(session);
+    let polling = parts.people.sessions.polling(session);
     // The timer may be that of an earlier probe, which was given up.
     if let Some(probe) = polling.and_then(|polling| polling.probe)
         && u128::from(now_ms.wrapping_sub(probe.at_ms)) >= timeout_ms

@@ -172,7 +172,7 @@ fn on_compressed(
     limits: &Limits,
     inflated: &mut usize,
 ) -> Next {
-    let mut message = stage.parts.line.inflated();
+    let mut message = std::mem::take(&mut stage.parts.line.codecs.inflated);
     let bytes_max = limits.message_bytes_max;
     let result = match stage.parts.line.inflate(
         &mut stage.parts.books,
@@ -191,7 +191,7 @@ fn on_compressed(
         Err(violation) => violated(&mut stage.parts, from, violation),
     };
     *inflated += message.len();
-    stage.parts.line.recycle_inflated(message);
+    stage.parts.line.codecs.recycle_inflated(message);
     next
 }
 

@@ -106,7 +106,7 @@ impl Recording {
             Deed::Pass(time) => rig.pass(*time),
             Deed::Drain => {
                 let window = self.settings.drain_window.as_millis() as u64;
-                rig.turn(|turn| turn.drain(window, window));
+                rig.turn(|turn| turn.drain(window, window, false));
                 rig.finish_turn();
             }
         }
@@ -169,7 +169,7 @@ impl World for Memory {
     fn drain(&mut self) {
         self.deeds.push(Deed::Drain);
         let window = self.drain_window.as_millis() as u64;
-        self.rig.turn(|turn| turn.drain(window, window));
+        self.rig.turn(|turn| turn.drain(window, window, false));
         self.rig.finish_turn();
     }
 

@@ -125,7 +125,7 @@ fn announcements_of_all_rooms_filled_a_turn() {
 #[test]
 fn notices_of_a_shutdown_filled_a_turn() {
     let (mut rig, clients) = crowd(&Loner::default());
-    rig.turn(|turn| turn.drain(60_000, 0));
+    rig.turn(|turn| turn.drain(60_000, 0, false));
     let told = turns(&mut rig, &clients);
     assert_eq!(told.iter().sum::<usize>(), CROWD);
     assert!(told.iter().all(|told| *told <= CHORES_PER_TURN), "{told:?}");
@@ -136,9 +136,9 @@ fn notices_of_a_shutdown_filled_a_turn() {
 #[test]
 fn nobody_leaves_untold_and_nobody_is_told_twice() {
     let (mut rig, clients) = crowd(&Loner::default());
-    rig.turn(|turn| turn.drain(60_000, 60_000));
+    rig.turn(|turn| turn.drain(60_000, 60_000, false));
     rig.end_turn();
-    rig.turn(|turn| turn.drain(0, 0));
+    rig.turn(|turn| turn.drain(0, 0, false));
     for _ in 0..3 * TURNS {
         rig.now.mono_ms += 2;
         rig.end_turn();
@@ -163,7 +163,7 @@ fn connections_without_a_session_ended_in_one_turn() {
             conn
         })
         .collect();
-    rig.turn(|turn| turn.drain(0, 0));
+    rig.turn(|turn| turn.drain(0, 0, false));
     let open = |rig: &Rig| {
         let open = conns.iter();
         open.filter(|conn| !rig.wires.links[**conn].ended).count()

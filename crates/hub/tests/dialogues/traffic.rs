@@ -270,7 +270,7 @@ fn who_leaves_hears_when_to_come_back_and_who_comes_early_too() {
     let mut rig = Rig::lab(Config::default(), 1);
     let [plain, socketio] = [websocket(&mut rig, "/ws", ""), joined(&mut rig)];
     rig.take(plain);
-    rig.turn(|turn| turn.drain(5_000, 1_000));
+    rig.turn(|turn| turn.drain(5_000, 1_000, false));
     rig.finish_turn();
     let notice = received(&mut rig, plain).join(" ");
     assert!(
@@ -303,14 +303,14 @@ fn who_leaves_hears_when_to_come_back_and_who_comes_early_too() {
 fn a_drain_in_a_hurry_takes_the_place_of_one_that_is_under_way() {
     let mut rig = Rig::lab(Config::default(), 1);
     let client = joined(&mut rig);
-    rig.turn(|turn| turn.drain(60_000, 60_000));
+    rig.turn(|turn| turn.drain(60_000, 60_000, false));
     rig.finish_turn();
     rig.pass(Duration::from_secs(1));
     assert!(!rig.wires.links[client].ended);
-    rig.turn(|turn| turn.drain(30_000, 0));
+    rig.turn(|turn| turn.drain(30_000, 0, false));
     rig.pass(Duration::from_secs(1));
     assert!(!rig.wires.links[client].ended, "a second one of its kind");
-    rig.turn(|turn| turn.drain(0, 0));
+    rig.turn(|turn| turn.drain(0, 0, false));
     rig.pass(Duration::from_millis(100));
     assert!(rig.wires.links[client].ended);
     let told = String::from_utf8_lossy(&rig.take(client)).into_owned();
@@ -323,9 +323,9 @@ fn a_drain_in_a_hurry_takes_the_place_of_one_that_is_under_way() {
 fn a_drain_in_a_hurry_waited_for_others_that_had_left() {
     let mut rig = Rig::lab(Config::default(), 1);
     rig.turn(|turn| {
-        turn.drain_beside_others(60_000, 60_000);
+        turn.drain(60_000, 60_000, true);
         turn.others_have_left();
-        turn.drain_beside_others(0, 0);
+        turn.drain(0, 0, true);
     });
     rig.pass(Duration::from_millis(100));
     assert!(rig.hub.has_let_go());

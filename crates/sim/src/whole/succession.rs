@@ -195,7 +195,7 @@ impl World {
             }
         }
         for hub in 0..self.plan.hubs {
-            self.turn(life, hub, |turn| turn.drain(0, 0));
+            self.turn(life, hub, |turn| turn.drain(0, 0, false));
             // A process waits until what it has written is out.
             for (conn, link) in self.lives[life].hubs[hub].conns.clone() {
                 self.links[link].room = None;

@@ -2,20 +2,16 @@
 
 use crate::clients::people::People;
 use crate::clients::tags::Tag;
-use crate::tables::slot::NamespaceId;
 
 impl People {
-    /// Panics unless sessions and sockets are found by their ids.
+    /// Panics unless just sessions of Engine.IO and sockets are found by their ids.
     pub(crate) fn check_ids(&self) {
         let sessions = self.sessions.iter();
         let engineio = sessions.filter(|(_, session)| session.protocol.is_engineio());
-        assert_eq!(
-            self.sids.len(),
-            engineio.count(),
-            "entries of the sid table"
-        );
-        let (ids, sockets) = (self.socket_ids.len(), self.sockets.len());
-        assert_eq!(ids, sockets, "entries of the id table");
+        let listed = self.sessions.listed();
+        assert_eq!(listed, engineio.count(), "ids of sessions");
+        let (listed, sockets) = (self.sockets.listed(), self.sockets.len());
+        assert_eq!(listed, sockets, "ids of sockets");
     }
 
     /// Panics unless texts that many share are kept for those that have them, and no others.
@@ -67,39 +63,11 @@ impl People {
         assert_eq!(members, placed.count(), "sockets of users");
     }
 
-    /// Panics unless each namespace has the rooms that it counts, and at least one.
-    pub(crate) fn check_namespaces(&self, rooms_of: impl Fn(NamespaceId) -> usize) {
-        for (index, namespace) in self.namespaces.iter() {
-            let rooms = rooms_of(index);
-            assert_eq!(
-                namespace.rooms as usize, rooms,
-                "rooms of {}",
-                namespace.name
-            );
-            assert!(
-                rooms > 0,
-                "namespace {} is empty and still here",
-                namespace.name
-            );
-            assert_eq!(
-                self.find_namespace(&namespace.name),
-                Some(index),
-                "{}",
-                namespace.name
-            );
-        }
-        assert_eq!(
-            self.namespace_names.len(),
-            self.namespaces.len(),
-            "names of namespaces"
-        );
-    }
-
     /// Bytes of the tables of sessions, sockets and users; those behind a session or a socket are its own.
     pub(crate) fn heap_bytes(&self) -> [usize; 3] {
         [
-            self.sessions.heap_bytes() + self.sids.allocation_size(),
-            self.sockets.heap_bytes() + self.socket_ids.allocation_size(),
+            self.sessions.heap_bytes(),
+            self.sockets.heap_bytes(),
             self.users.heap_bytes(),
         ]
     }

@@ -9,15 +9,15 @@ impl Recovery {
     /// Ends the entries of the journal.
     pub(crate) fn word(&self, now_ms: u64) -> record::Journal {
         // All shards share it.
-        let apart = match self.me.shard {
-            0 => self.apart.ages(now_ms),
+        let apart = match self.ways.me.shard {
+            0 => self.ways.apart.ages(now_ms),
             _ => Vec::new(),
         };
         record::Journal {
-            given: stamps(&self.given),
+            given: stamps(self.stamps.given()),
             last: self.stamps.last().number,
             life: self.stamps.last().life.0,
-            claims: self.claims,
+            claims: self.takings.last(),
             apart: apart
                 .into_iter()
                 .map(|(namespace, age_ms)| record::Apart { namespace, age_ms })
@@ -31,11 +31,13 @@ impl Recovery {
         if !self.journal.go_on_as(word, now_ms) {
             return false;
         }
-        self.given = vector_of(&word.given);
-        self.stamps.go_on_from(ShardLife(word.life), word.last);
-        self.claims = self.claims.max(word.claims);
+        let given = vector_of(&word.given);
+        self.stamps
+            .go_on_from(given, ShardLife(word.life), word.last);
+        self.takings.go_on_from(word.claims);
         for apart in &word.apart {
-            self.apart
+            self.ways
+                .apart
                 .go_on_with(&apart.namespace, apart.age_ms, now_ms);
         }
         self.is_heir = true;

@@ -147,7 +147,7 @@ impl World<'_> {
         let recovery = &mut self.shards[shard].recovery;
         let asked = match recovery.take(comer) {
             Err(NotRecovered::Unknown | NotRecovered::Claimed) => {
-                let circle = recovery.circle(&NAMESPACE.into(), home);
+                let circle = recovery.ways.circle(&NAMESPACE.into(), home);
                 recovery.ask(comer, circle, self.now_ms)
             }
             here => return self.answer(shard, (client, transport), here),

@@ -43,7 +43,7 @@ impl World<'_> {
             }
             Mail::Down(node) => {
                 let recovery = &mut self.shards[to].recovery;
-                recovery.forget_node(node);
+                recovery.parked.forget_claims_of(node);
                 for verdict in recovery.break_claims(node) {
                     self.verdict(to, verdict);
                 }

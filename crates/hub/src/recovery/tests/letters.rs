@@ -6,7 +6,7 @@ impl World<'_> {
     /// Lists a shard for what its live sockets and its records want, before its messages leave.
     pub(super) fn settle(&mut self, shard: usize) {
         let slot = &mut self.shards[shard];
-        for news in slot.recovery.take_news() {
+        for news in slot.recovery.parked.take_news() {
             assert_eq!(&*news.namespace, NAMESPACE);
             let fresh = match news.came {
                 true => slot.wanted.insert(news.member),
@@ -23,11 +23,11 @@ impl World<'_> {
             shards.insert(shard);
         }
         self.list_node(shard);
-        if self.shards[shard].recovery.waits_for_ticket() {
+        if self.shards[shard].recovery.takings.waits_for_ticket() {
             let ticket = self.nodes.position(self.node_of(shard));
             self.shards[shard].recovery.listed(ticket);
         }
-        for post in self.shards[shard].recovery.take_posts() {
+        for post in self.shards[shard].recovery.ways.take_posts() {
             self.leave(shard, post);
         }
         let open: BTreeSet<(usize, u64)> = self
@@ -85,7 +85,7 @@ impl World<'_> {
                 self.lives[life].events.push((number, meant));
             }
         }
-        let stamp = self.shards[from].recovery.stamp(None);
+        let stamp = self.shards[from].recovery.stamps.give(None);
         let to = Rc::new(to);
         self.send_abroad(from, number, &to, stamp);
         self.spread(from, number, &to, stamp);
@@ -93,7 +93,7 @@ impl World<'_> {
 
     /// To the shards of the node, this one among them.
     pub(super) fn spread(&mut self, from: usize, number: usize, to: &Rc<To>, stamp: Stamp) {
-        self.shards[from].recovery.stamp(Some(stamp));
+        self.shards[from].recovery.stamps.give(Some(stamp));
         for shard in self.shards_on(self.node_of(from), to) {
             if shard != from {
                 self.events[number].copies += 1;
@@ -178,7 +178,7 @@ impl World<'_> {
         };
         let receivers = self.shards_on(0, &to);
         self.commands.push((1, joins));
-        let stamp = self.shards[commander].recovery.stamp(None);
+        let stamp = self.shards[commander].recovery.stamps.give(None);
         let (to, action) = (Rc::new(to), Rc::new(action));
         let mail = |to: &Rc<To>| Mail::Command {
             number,

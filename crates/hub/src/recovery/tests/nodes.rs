@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::recovery::circle::{Door, Post, To as Receiver};
-use crate::recovery::exchange::Abroad;
+use crate::recovery::ways::Abroad;
 use crate::tables::id;
 use wire::base64url::Id20;
 
@@ -140,7 +140,7 @@ impl World<'_> {
             all => Abroad::Nodes(all.into()),
         };
         for shard in self.shards_at(node) {
-            self.shards[shard].recovery.abroad = abroad.clone();
+            self.shards[shard].recovery.ways.abroad = abroad.clone();
         }
     }
 

@@ -59,7 +59,7 @@ impl Pair {
 
     /// The next message of a shard arrives at the other.
     fn pass(&mut self, from: usize) -> Option<Verdict> {
-        let new = self.shards[from].take_posts();
+        let new = self.shards[from].ways.take_posts();
         self.posts[from].extend(new.into_iter().map(|post| post.message));
         let message = self.posts[from].pop_front().expect("a message");
         self.shards[1 - from].hear(sender(place(from)), message, 1)
@@ -70,7 +70,7 @@ impl Pair {
         let claimer = &mut self.shards[CLAIMER];
         let moment = Moment {
             now_ms: 1,
-            stamp: Some(claimer.stamp(None)),
+            stamp: Some(claimer.stamps.give(None)),
             kept: false,
             number: 0,
         };
@@ -103,7 +103,7 @@ impl Pair {
     fn join(&mut self) {
         let moment = Moment {
             now_ms: 1,
-            stamp: Some(self.shards[OWNER].stamp(None)),
+            stamp: Some(self.shards[OWNER].stamps.give(None)),
             kept: false,
             number: 0,
         };
@@ -125,7 +125,7 @@ fn what_was_said_before_a_join_was_taken_for_missed() {
     let mut pair = Pair::new();
     assert!(pair.pass(CLAIMER).is_none(), "the claim");
     assert!(pair.pass(OWNER).is_none(), "the offer");
-    let fence = pair.shards[CLAIMER].take_posts();
+    let fence = pair.shards[CLAIMER].ways.take_posts();
     pair.posts[CLAIMER].extend(fence.into_iter().map(|post| post.message));
     pair.say("before");
     pair.join();

@@ -57,8 +57,8 @@ impl World<'_> {
         let mut heir = Shard::new(self.setting, shard, &mut self.rng);
         let old = &self.shards[shard];
         let (from, to, now_ms) = (&old.recovery, &mut heir.recovery, self.now_ms);
-        to.abroad = from.abroad.clone();
-        to.known = from.known;
+        to.ways.abroad = from.ways.abroad.clone();
+        to.takings.known = from.takings.known;
         // Some while clients were served, and the rest in any pieces.
         let (mut copied, piece) = (0, self.rng.usize(1..4_000));
         loop {

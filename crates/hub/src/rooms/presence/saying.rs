@@ -111,7 +111,9 @@ impl Roll {
     /// What others may see of a member.
     pub(super) fn info(&self, entry: &Entry, people: &People) -> Arc<str> {
         entry.info().unwrap_or_else(|| {
-            let data = entry.socket().and_then(|socket| people.data_of(socket));
+            let socket = entry.socket().and_then(|socket| people.sockets.get(socket));
+            let extra = socket.and_then(|socket| socket.extra.as_ref());
+            let data = extra.and_then(|extra| extra.data.as_deref());
             info_of(data.unwrap_or_default(), &self.rule.info)
         })
     }

@@ -12,7 +12,7 @@ impl Rooms {
         socket: SocketId,
         room: RoomId,
     ) {
-        let (Some(slot), Some(member)) = (self.slots.get_mut(room), sockets.get_mut(socket)) else {
+        let (Some(slot), Some(member)) = (self.table.get_mut(room), sockets.get_mut(socket)) else {
             return;
         };
         let at = slot.members.len();
@@ -26,7 +26,7 @@ impl Rooms {
         if let Some(card) = &slot.card {
             card.joined();
         }
-        self.mark_changed(room);
+        self.changes.mark(&mut self.table, room);
     }
 
     /// Takes a member off a room's list; the last one moves into its place.
@@ -36,7 +36,7 @@ impl Rooms {
         membership: Membership,
     ) {
         let Membership { room, at } = membership;
-        let Some(slot) = self.slots.get_mut(room) else {
+        let Some(slot) = self.table.get_mut(room) else {
             return;
         };
         let (mut at, live) = (at as usize, slot.live());
@@ -49,7 +49,7 @@ impl Rooms {
             at = live - 1;
         } else {
             slot.following -= 1;
-            self.tickets.remove(&(room, slot.members[at]));
+            self.followers.went(room, slot.members[at]);
         }
         self.arrivals.went(room, slot.members[at]);
         let last = slot.members.len() - 1;
@@ -61,7 +61,7 @@ impl Rooms {
         if let Some(card) = &slot.card {
             card.left();
         }
-        self.mark_changed(room);
+        self.changes.mark(&mut self.table, room);
     }
 
     /// A member waits for the room's history from now on. The answer must show this ticket.
@@ -73,15 +73,13 @@ impl Rooms {
     ) -> Option<u64> {
         let member = sockets.get(socket)?;
         let at = member.rooms.iter().find(|own| own.room == room)?.at as usize;
-        let slot = self.slots.get_mut(room)?;
+        let slot = self.table.get_mut(room)?;
         let live = slot.live();
         if at < live {
             slot.swap(sockets, room, at, live - 1);
             slot.following += 1;
         }
-        self.given += 1;
-        self.tickets.insert((room, socket), self.given);
-        Some(self.given)
+        Some(self.followers.came(room, socket))
     }
 
     /// The history with this ticket is there; `false` if the member does not wait for it.
@@ -92,35 +90,18 @@ impl Rooms {
         room: RoomId,
         ticket: u64,
     ) -> bool {
-        let waits = self.tickets.get(&(room, socket)) == Some(&ticket);
+        let waits = self.followers.ticket(room, socket) == Some(ticket);
         let member = sockets.get(socket).filter(|_| waits);
         let own = member.and_then(|member| member.rooms.iter().find(|own| own.room == room));
-        let (Some(at), Some(slot)) = (own.map(|own| own.at as usize), self.slots.get_mut(room))
+        let (Some(at), Some(slot)) = (own.map(|own| own.at as usize), self.table.get_mut(room))
         else {
             return false;
         };
-        self.tickets.remove(&(room, socket));
+        self.followers.went(room, socket);
         let live = slot.live();
         debug_assert!(at >= live, "{socket} does not follow {room}");
         slot.swap(sockets, room, at, live);
         slot.following -= 1;
         true
-    }
-
-    /// The members, taken out while an event is delivered to them, and how many of them do not follow. `put_back` must come
-    /// next: delivering touches sockets, connections and logs, and never a room.
-    pub(crate) fn take_members(&mut self, room: RoomId) -> (Vec<SocketId>, usize) {
-        let slot = self.slots.get_mut(room);
-        slot.map_or_else(Default::default, |slot| {
-            let live = slot.live();
-            (std::mem::take(&mut slot.members), live)
-        })
-    }
-
-    pub(crate) fn put_back(&mut self, room: RoomId, members: Vec<SocketId>) {
-        if let Some(slot) = self.slots.get_mut(room) {
-            debug_assert!(slot.members.is_empty(), "somebody joined {room} meanwhile");
-            slot.members = members;
-        }
     }
 }
