@@ -14,7 +14,7 @@ const FEW_METHODS: [&str; 9] = [
     "backend", "bridge", "compat", "handoff", "hub", "rules", "types", "units", "wire",
 ];
 /// Crates whose bounds stand in one file.
-const BOUNDED: [&str; 1] = ["backend"];
+const BOUNDED: [&str; 2] = ["backend", "compat"];
 /// Configuration and counters: lists of independent values.
 const LISTS: [&str; 2] = ["Settings", "Counts"];
 /// The file of a crate that has its bounds, and the ends of their names.
