@@ -346,6 +346,12 @@ pub(crate) fn bounded(number: u64) -> Result<u64, &'static str> {
     fits.then_some(number).ok_or("a position that is too large")
 }
 
+/// The node with a number of a record.
+pub(crate) fn node_id(number: u32) -> Result<NodeId, &'static str> {
+    let number = u16::try_from(number).map_err(|_| "a number that no node can have")?;
+    Ok(NodeId(number))
+}
+
 /// How many letters these are, each behind its length; `None`: something else.
 pub(crate) fn count_letters(letters: &[u8]) -> Option<usize> {
     let (mut rest, mut count) = (Reader(letters), 0);

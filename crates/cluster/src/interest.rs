@@ -4,6 +4,7 @@
 //! completely, or of which nothing new was heard for [`DOUBT_US`], counts as interested in everything: a message may be sent
 //! needlessly, but never to too few.
 
+use crate::bounds::EXPECTED_MAX;
 use crate::frame::NodeId;
 use handoff::cluster as record;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -12,8 +13,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 const SNAPSHOT_KEYS: usize = 1_000;
 /// What a peer held is believed for so long. The peer lets the ack of a join leave unconfirmed only after a longer time.
 pub const DOUBT_US: u64 = 700_000;
-/// Keys of joins under way that are remembered. Nodes that are asked for more count as interested in everything meanwhile.
-const EXPECTED_MAX: usize = 65_536;
 
 /// Where to send a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bounds;
 pub mod budget;
 #[cfg(feature = "faults")]
 pub mod faults;

@@ -7,12 +7,13 @@ pub mod reports;
 
 pub use news::{Event, Limits, Refusals};
 
+use crate::bounds::{CHANGES_MAX, PAST_LIVES_MAX};
 use crate::faults::{self, Fault};
 use crate::frame::{self, Epoch, Frame, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, Interest, Route};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
-use crate::outlet::{Channel, Outlet, Publish};
+use crate::outlet::{Channel, Closed, Outlet, Publish, Worth};
 use crate::part::Part;
 use crate::pulse::Pulse;
 use beats::OLD_US;
@@ -38,12 +39,8 @@ const ANSWER_US: u64 = 5_000;
 /// A join that another node was asked for is carried out and told of within this time.
 const EXPECTED_US: u64 = 10_000_000;
 
-/// Changes of keys in one letter, and the bytes of each.
-const CHANGES_MAX: usize = 1_000;
+/// The bytes of a change of a key in a letter.
 const CHANGE_BYTES: usize = 9;
-
-/// Earlier lives of a number that are remembered.
-const PAST_LIVES_MAX: usize = 64;
 
 #[derive(Debug)]
 struct Neighbour {
@@ -149,7 +146,7 @@ impl Node {
         if now_us >= self.heartbeat_us {
             self.heartbeat_us = now_us + HEARTBEAT_US;
             // While the engine takes nothing, one heartbeat in the queue is as good as thousands.
-            if self.outlet.moved_since_beat() {
+            if self.outlet.queue.moved_since_beat() {
                 self.beat();
             }
         }
@@ -203,7 +200,9 @@ impl Node {
         if let Some(lane) = neighbour.inlet.lane() {
             for ask in asks {
                 let nack = frame::write_nack(self.me, ask.stream, lane, ask.from, ask.to);
-                self.outlet.push_unsequenced(Channel::Inbox(node), nack);
+                self.outlet
+                    .queue
+                    .push(Channel::Inbox(node), nack, Worth::Once);
             }
         }
         self.outputs(node, out);
@@ -460,7 +459,7 @@ impl Node {
 
     /// A control letter to a peer. If the engine takes nothing the peer asks again, or its digest tells.
     fn tell(&mut self, node: NodeId, letter: &[u8]) {
-        if self.outlet.has_room(letter.len()) {
+        if self.outlet.queue.has_room(letter.len()) {
             self.outlet.send(&[node], letter, self.now_us);
         }
     }
@@ -475,7 +474,7 @@ impl Node {
             let mut letter = vec![SNAPSHOT, flags];
             keys.iter()
                 .for_each(|key| letter.extend_from_slice(&key.to_le_bytes()));
-            if !self.outlet.has_room(letter.len()) {
+            if !self.outlet.queue.has_room(letter.len()) {
                 // Without the last part the peer knows that keys are missing, and asks again.
                 return;
             }
@@ -515,7 +514,7 @@ impl Node {
         while self.interest.changes() > 0 {
             let count = self.interest.changes().min(CHANGES_MAX);
             // While the engine takes nothing, changes stay where they cancel out.
-            if !self.outlet.has_room(1 + count * CHANGE_BYTES) {
+            if !self.outlet.queue.has_room(1 + count * CHANGE_BYTES) {
                 self.changes_us = Some(self.now_us + RELEASE_US);
                 return;
             }
@@ -532,7 +531,7 @@ impl Node {
         self.tell_changes();
         let (count, digest) = self.interest.digest();
         let letter = tagged(DIGEST, &[count, digest]);
-        if self.outlet.has_room(letter.len()) {
+        if self.outlet.queue.has_room(letter.len()) {
             self.outlet.flood(&letter, self.now_us);
         }
     }
@@ -575,7 +574,7 @@ impl Node {
 
     /// Whether more letters are wanted. Nothing is refused here: above the bound their sender keeps them, and tells those behind it.
     pub fn has_room(&self) -> bool {
-        self.outlet.has_room(1)
+        self.outlet.queue.has_room(1)
     }
 
     /// Sends an order to the process of a node. A node that does not know it ignores it.
@@ -627,11 +626,11 @@ impl Node {
 
     /// Tells the peers that this node leaves on purpose, behind all letters.
     pub fn leave(&mut self) {
-        self.outlet.close_all(self.now_us);
+        self.outlet.close_all(Closed::Waited, self.now_us);
         self.beat();
         // A later one would be a sign of life.
         self.heartbeat_us = u64::MAX;
-        let bye = frame::write_bye(self.me, self.outlet.flood_position());
-        self.outlet.push_last_word(bye);
+        let bye = frame::write_bye(self.me, self.outlet.lanes().flood_position());
+        self.outlet.queue.push(Channel::Flood, bye, Worth::Kept);
     }
 }

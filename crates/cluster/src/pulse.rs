@@ -1,5 +1,6 @@
 //! Own heartbeats and what came of them: when they were made, and whether the engine takes anything.
 
+use crate::bounds::{MADE_MAX, TRIPS_MAX};
 use crate::interest::DOUBT_US;
 use std::collections::VecDeque;
 
@@ -8,13 +9,8 @@ const AWAY_US: u64 = 500_000;
 /// When the engine is back, letters wait at most so long for what peers hold.
 const HEARING_US: u64 = 1_000_000;
 
-/// Heartbeats whose time is remembered.
-const MADE_MAX: usize = 64;
-
 /// Round trips are remembered for so long.
 const TRIPS_US: u64 = 4_000_000;
-/// Heartbeats of that time, and some more.
-const TRIPS_MAX: usize = 32;
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

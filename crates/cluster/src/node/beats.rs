@@ -5,7 +5,7 @@ use crate::frame::{self, Beat, Known, Peer};
 use crate::inlet::Output;
 use crate::interest::DOUBT_US;
 use crate::letter::WANT;
-use crate::outlet::Channel;
+use crate::outlet::{Channel, Closed, Worth};
 
 /// So long after a heartbeat of version 1 this node says its own in that version, too.
 pub(super) const OLD_US: u64 = 60_000_000;
@@ -13,10 +13,11 @@ pub(super) const OLD_US: u64 = 60_000_000;
 impl Node {
     pub(super) fn beat(&mut self) {
         // It names a position, and all keys up to now must be told there.
-        self.outlet.end_flood_frame(self.now_us);
+        (self.outlet).close(Channel::Flood, Closed::Waited, self.now_us);
         let is_told = self.interest.is_told();
         let known: Vec<Known> = self
             .outlet
+            .lanes()
             .known()
             .map(|known| {
                 let neighbour = self.neighbours.get(&known.peer.node);
@@ -33,12 +34,12 @@ impl Node {
             .collect();
         let beat = Beat {
             number: self.pulse.beat(self.now_us),
-            flood: self.outlet.flood_position(),
+            flood: self.outlet.lanes().flood_position(),
             hears: self.hears(),
         };
         let mut say = |version| {
             let heartbeat = frame::write_heartbeat(self.me, version, beat, &known);
-            self.outlet.push_unsequenced(Channel::Flood, heartbeat);
+            (self.outlet.queue).push(Channel::Flood, heartbeat, Worth::Once);
         };
         say(frame::NEWEST);
         // Of two that are one heartbeat, a node that reads both takes the first.
@@ -47,7 +48,7 @@ impl Node {
         }
         let probe = frame::write_probe(self.me);
         let mine = Channel::Inbox(self.me.node);
-        self.outlet.push_unsequenced(mine, probe);
+        self.outlet.queue.push(mine, probe, Worth::Once);
     }
 
     pub(super) fn on_heartbeat(

@@ -1,8 +1,9 @@
 //! A node's place in the cluster as a record for the process that comes next, and back. The next process is the same life of the same
 //! node: to the others it is as if this one had stood still for a moment. ADR 63.
 
-use super::{EXPECTED_US, Event, Limits, Neighbour, Node, PAST_LIVES_MAX};
-use crate::frame::{Epoch, NodeId, Peer, bounded};
+use super::{EXPECTED_US, Event, Limits, Neighbour, Node};
+use crate::bounds::PAST_LIVES_MAX;
+use crate::frame::{Epoch, Peer, bounded, node_id};
 use crate::inlet::Inlet;
 use crate::letter::WANT;
 use crate::outlet::Outlet;
@@ -118,9 +119,4 @@ impl Node {
         self.interest.settle();
         self.changes_us.get_or_insert(self.now_us);
     }
-}
-
-fn node_id(number: u32) -> Result<NodeId, &'static str> {
-    let number = u16::try_from(number).map_err(|_| "a number that no node can have")?;
-    Ok(NodeId(number))
 }

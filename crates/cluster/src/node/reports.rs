@@ -81,7 +81,7 @@ impl Node {
 
     /// Bytes of frames that the engine has not taken yet.
     pub fn queued_bytes(&self) -> usize {
-        self.outlet.queued_bytes()
+        self.outlet.queue.bytes()
     }
 
     /// Counters of what was sent.
@@ -115,6 +115,6 @@ impl Node {
 
     /// Microseconds of traffic that can be repaired.
     pub fn ring_us(&self) -> u64 {
-        self.outlet.ring_us(self.now_us)
+        self.outlet.lanes().ring_us(self.now_us)
     }
 }
