@@ -35,6 +35,7 @@ mod faults;
 pub mod frame;
 pub mod inlet;
 pub mod interest;
+mod keys;
 mod letter;
 pub mod node;
 pub mod numbers;

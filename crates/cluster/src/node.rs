@@ -7,11 +7,12 @@ pub mod reports;
 
 pub use news::{Event, Limits, Refusals};
 
-use crate::bounds::{CHANGES_MAX, PAST_LIVES_MAX};
+use crate::bounds::PAST_LIVES_MAX;
 use crate::faults::{self, Fault};
 use crate::frame::{self, Epoch, Frame, Malformed, NodeId, Peer, Stream};
 use crate::inlet::{self, Inlet, Output};
 use crate::interest::{Address, Interest, Route};
+use crate::keys::{CHANGE_BYTES, Keys};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{Channel, Closed, Outlet, Publish, Worth};
 use crate::part::Part;
@@ -26,10 +27,6 @@ pub const HEARTBEAT_US: u64 = 250_000;
 const WORKING_US: u64 = 600_000;
 /// A peer that was silent for so long while the engine worked is dead.
 pub const DEAD_US: u64 = 15_000_000;
-/// Microseconds between digests of the own keys.
-const DIGEST_US: u64 = 10_000_000;
-/// Keys that went are told this late: members who leave and come back cost nothing then.
-const RELEASE_US: u64 = 250_000;
 /// Others wait no longer with their joins for a node of which they have heard nothing for so long. It doubts them all by then.
 const UNHEARD_US: u64 = 2 * WORKING_US;
 /// A heartbeat after such a silence is answered at once: its sender may wait for that with all its letters.
@@ -38,9 +35,6 @@ const ANSWER_US: u64 = 5_000;
 
 /// A join that another node was asked for is carried out and told of within this time.
 const EXPECTED_US: u64 = 10_000_000;
-
-/// The bytes of a change of a key in a letter.
-const CHANGE_BYTES: usize = 9;
 
 #[derive(Debug)]
 struct Neighbour {
@@ -72,6 +66,7 @@ pub struct Node {
     now_us: u64,
     outlet: Outlet,
     neighbours: BTreeMap<NodeId, Neighbour>,
+    keys: Keys,
     interest: Interest,
     events: VecDeque<Event>,
     probe_back_us: Option<u64>,
@@ -82,10 +77,6 @@ pub struct Node {
     /// Until then heartbeats are said in version 1, too.
     old_until_us: u64,
     pulse: Pulse,
-    digest_us: u64,
-    changes_us: Option<u64>,
-    /// Position in the flood of the last changes of own keys.
-    changes_at: u64,
     refusals: Refusals,
     /// What earlier lives of the peers sent.
     received_before: inlet::Received,
@@ -100,6 +91,7 @@ impl Node {
             now_us: 0,
             outlet: Outlet::new(me, limits.outlet),
             neighbours: BTreeMap::new(),
+            keys: Keys::default(),
             interest: Interest::default(),
             events: VecDeque::new(),
             probe_back_us: None,
@@ -108,9 +100,6 @@ impl Node {
             heartbeat_us: 0,
             old_until_us: 0,
             pulse: Pulse::default(),
-            digest_us: 0,
-            changes_us: None,
-            changes_at: 0,
             refusals: Refusals::default(),
             received_before: inlet::Received::default(),
         }
@@ -150,13 +139,7 @@ impl Node {
                 self.beat();
             }
         }
-        if now_us >= self.digest_us {
-            self.digest_us = now_us + DIGEST_US;
-            self.flood_digest();
-        }
-        if self.changes_us.is_some_and(|due_us| now_us >= due_us) {
-            self.tell_changes();
-        }
+        self.keys.begin(&mut self.outlet, now_us);
     }
 
     fn is_fresh(&self, back_us: Option<u64>) -> bool {
@@ -442,7 +425,7 @@ impl Node {
                     self.tell(node, &[WANT]);
                 }
             }
-            WANT => self.send_snapshot(node),
+            WANT => self.keys.tell_all(node, &mut self.outlet, self.now_us),
             SNAPSHOT if body.len() % 8 == 1 => {
                 let keys: Vec<u64> = body[1..].chunks_exact(8).map(number).collect();
                 let (first, last) = (body[0] & 1 != 0, body[0] & 2 != 0);
@@ -464,38 +447,19 @@ impl Node {
         }
     }
 
-    fn send_snapshot(&mut self, node: NodeId) {
-        // Changes not told yet would be told twice otherwise, or not at all.
-        self.tell_changes();
-        let parts = self.interest.snapshot();
-        let last = parts.len() - 1;
-        for (at, keys) in parts.iter().enumerate() {
-            let flags = u8::from(at == 0) | u8::from(at == last) << 1;
-            let mut letter = vec![SNAPSHOT, flags];
-            keys.iter()
-                .for_each(|key| letter.extend_from_slice(&key.to_le_bytes()));
-            if !self.outlet.queue.has_room(letter.len()) {
-                // Without the last part the peer knows that keys are missing, and asks again.
-                return;
-            }
-            self.outlet.send(&[node], &letter, self.now_us);
-        }
-    }
-
     // ---- what local members do ----------------------------------------------------------------------------------------
 
     /// A local member of a key more. A client may be told of its join once [`Self::is_confirmed`] says so of the position that
     /// [`Self::told`] names then. While the engine is away there is none: the key is told when it is back.
     pub fn hold(&mut self, key: u64) {
-        if self.interest.hold(key) {
-            self.tell_changes();
+        if self.keys.hold(key) {
+            self.keys.tell(&mut self.outlet, self.now_us);
         }
     }
 
     /// A local member of a key fewer.
     pub fn release(&mut self, key: u64) {
-        self.interest.release(key);
-        self.changes_us.get_or_insert(self.now_us + RELEASE_US);
+        self.keys.release(key, self.now_us);
     }
 
     /// Whether every live peer knows what was flooded up to a position. One that has been silent while the engine worked is not
@@ -507,33 +471,6 @@ impl Node {
         let speaks = |neighbour: &&Neighbour| neighbour.up && !is_silent(neighbour);
         let mut live = self.neighbours.values().filter(speaks);
         live.all(|neighbour| neighbour.confirmed >= position)
-    }
-
-    fn tell_changes(&mut self) {
-        self.changes_us = None;
-        while self.interest.changes() > 0 {
-            let count = self.interest.changes().min(CHANGES_MAX);
-            // While the engine takes nothing, changes stay where they cancel out.
-            if !self.outlet.queue.has_room(1 + count * CHANGE_BYTES) {
-                self.changes_us = Some(self.now_us + RELEASE_US);
-                return;
-            }
-            let mut letter = vec![CHANGES];
-            for (key, on) in self.interest.take_changes(count) {
-                letter.extend_from_slice(&key.to_le_bytes());
-                letter.push(u8::from(on));
-            }
-            self.changes_at = self.outlet.flood(&letter, self.now_us);
-        }
-    }
-
-    fn flood_digest(&mut self) {
-        self.tell_changes();
-        let (count, digest) = self.interest.digest();
-        let letter = tagged(DIGEST, &[count, digest]);
-        if self.outlet.queue.has_room(letter.len()) {
-            self.outlet.flood(&letter, self.now_us);
-        }
     }
 
     /// Sends a letter to the nodes that hold any of the keys. Returns those. See [`Self::has_room`].
@@ -590,7 +527,7 @@ impl Node {
 
     /// By which position in the flood all own keys are told; `None` = some are not.
     pub fn told(&self) -> Option<u64> {
-        self.interest.is_told().then_some(self.changes_at)
+        self.keys.told()
     }
 
     // ---- the driver's side --------------------------------------------------------------------------------------------
@@ -619,7 +556,7 @@ impl Node {
             .neighbours
             .values()
             .filter_map(|neighbour| neighbour.inlet.due_us());
-        let other = [self.changes_us, self.outlet.due_us(self.now_us)];
+        let other = [self.keys.due_us(), self.outlet.due_us(self.now_us)];
         let soonest = asks.chain(other.into_iter().flatten()).min();
         soonest.map_or(self.heartbeat_us, |due_us| due_us.min(self.heartbeat_us))
     }

@@ -14,7 +14,7 @@ impl Node {
     pub(super) fn beat(&mut self) {
         // It names a position, and all keys up to now must be told there.
         (self.outlet).close(Channel::Flood, Closed::Waited, self.now_us);
-        let is_told = self.interest.is_told();
+        let is_told = self.keys.told().is_some();
         let known: Vec<Known> = self
             .outlet
             .lanes()

@@ -5,6 +5,7 @@ use super::{EXPECTED_US, Event, Limits, Neighbour, Node};
 use crate::bounds::PAST_LIVES_MAX;
 use crate::frame::{Epoch, Peer, bounded, node_id};
 use crate::inlet::Inlet;
+use crate::keys::Keys;
 use crate::letter::WANT;
 use crate::outlet::Outlet;
 use handoff::cluster as record;
@@ -23,10 +24,10 @@ impl Node {
         let place = record::Place {
             now_us: self.now_us,
             beats: self.pulse.beats(),
-            changes_at: self.changes_at,
+            changes_at: self.keys.told_at(),
             sent: Some(self.outlet.record()?),
             peers: peers.map(|peer| self.peer_record(peer)).collect(),
-            announced: self.interest.announced().collect(),
+            announced: self.keys.announced().collect(),
             expected: self.interest.expected().collect(),
         };
         Ok(place.write())
@@ -47,11 +48,10 @@ impl Node {
         // The next process has both channels before it gets the place: it hears from its first moment, not from its first heartbeat on.
         (node.probe_back_us, node.beat_back_us) = (Some(now_us), Some(now_us));
         node.pulse.go_on(bounded(record.beats)?, now_us);
-        node.changes_at = bounded(record.changes_at)?;
         for peer in &record.peers {
             node.restore_peer(peer)?;
         }
-        node.interest.restore(&record.announced);
+        node.keys = Keys::restored(&record.announced, bounded(record.changes_at)?);
         for expected in &record.expected {
             let until_us = expected.until_us.min(now_us + EXPECTED_US);
             let expecting = [node_id(expected.node)?];
@@ -116,7 +116,6 @@ impl Node {
     /// Keys that the others were told of and that nobody holds here any more are given back. To be called when all local members are
     /// known again.
     pub fn settle(&mut self) {
-        self.interest.settle();
-        self.changes_us.get_or_insert(self.now_us);
+        self.keys.settle(self.now_us);
     }
 }
