@@ -1,7 +1,7 @@
 //! Which node holds which key. A key is a 64-bit hash of a namespace, a room or a user; two that collide cost a needless message.
 //!
-//! What a node holds is told by its [`Keys`](crate::keys::Keys). A node that is not known completely, or of which nothing new was heard for [`DOUBT_US`], counts as interested in everything: a message may be sent
-//! needlessly, but never to too few.
+//! A node floods changes of its own keys. A node that is not known completely, or of which nothing new was heard for
+//! [`DOUBT_US`], counts as interested in everything: a message may be sent needlessly, but never to too few.
 
 use crate::bounds::EXPECTED_MAX;
 use crate::frame::NodeId;

@@ -152,7 +152,7 @@ impl Keys {
     pub(crate) fn tell_all(&mut self, node: NodeId, outlet: &mut Outlet, now_us: u64) {
         // Changes not told yet would be told twice otherwise, or not at all.
         self.tell(outlet, now_us);
-        let keys: Vec<u64> = self.announced().collect();
+        let (keys, _) = self.record();
         let last = keys.len().saturating_sub(1) / SNAPSHOT_KEYS;
         for at in 0..=last {
             let flags = u8::from(at == 0) | u8::from(at == last) << 1;
@@ -167,14 +167,9 @@ impl Keys {
         }
     }
 
-    /// Keys that the peers were told.
-    pub(crate) fn announced(&self) -> impl Iterator<Item = u64> + '_ {
-        self.announced.iter().copied()
-    }
-
-    /// Position in the flood of the last changes, for the process that comes next.
-    pub(crate) fn told_at(&self) -> u64 {
-        self.told_at
+    /// What the peers were told, and by which position in the flood.
+    pub(crate) fn record(&self) -> (Vec<u64>, u64) {
+        (self.announced.iter().copied().collect(), self.told_at)
     }
 
     /// The peers were told these keys up to this position, by another process.
@@ -190,8 +185,8 @@ impl Keys {
 
     /// All local members are known: what the peers were told besides went.
     pub(crate) fn settle(&mut self, now_us: u64) {
-        let gone = self.announced().filter(|key| !self.held.contains_key(key));
-        let gone: Vec<u64> = gone.collect();
+        let (mut gone, _) = self.record();
+        gone.retain(|key| !self.held.contains_key(key));
         gone.into_iter().for_each(|key| self.note(key));
         self.tell_us.get_or_insert(now_us);
     }

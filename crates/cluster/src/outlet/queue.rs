@@ -40,7 +40,7 @@ pub(crate) enum Worth {
     Repair,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Publish>,
     /// Of all frames that the engine has not taken yet.
@@ -59,14 +59,8 @@ pub(crate) struct Queue {
 impl Queue {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
-            waiting: VecDeque::new(),
-            bytes: 0,
             bytes_max,
-            numbered: 0,
-            under_way: 0,
-            paused: Vec::new(),
-            taken: 0,
-            beaten: None,
+            ..Self::default()
         }
     }
 

@@ -30,7 +30,7 @@ struct Answered {
     taken_us: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Repairs {
     /// Bytes in one batch, so that repairs do not hold up new letters.
     share_bytes: usize,
@@ -47,10 +47,7 @@ impl Repairs {
     pub(super) fn new(share_bytes: usize) -> Self {
         Self {
             share_bytes,
-            open: VecDeque::new(),
-            answered: Vec::new(),
-            under_way: BTreeMap::new(),
-            wait: false,
+            ..Self::default()
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) struct Kept {
 }
 
 /// One sequence of letters: to one peer, or to all.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lane {
     /// 0 for the flood.
     pub(super) id: u32,
@@ -30,9 +30,10 @@ pub(super) struct Lane {
 }
 
 /// Whether a lane's peer is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Rest {
     /// It is.
+    #[default]
     Awake,
     /// It was given up, and missed nothing before this time. Frames are kept for it and not published.
     Kept(u64),
@@ -46,12 +47,7 @@ impl Lane {
             id,
             to,
             base,
-            closed: 0,
-            open: Vec::new(),
-            open_count: 0,
-            opened_us: 0,
-            kept: VecDeque::new(),
-            rest: Rest::Awake,
+            ..Self::default()
         }
     }
 
