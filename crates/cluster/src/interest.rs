@@ -203,18 +203,13 @@ impl Interest {
     /// A part of a peer's snapshot.
     pub(crate) fn apply_snapshot(&mut self, node: NodeId, keys: &[u64], first: bool, last: bool) {
         if first && let Some(theirs) = self.peers.get(&node) {
-            let Theirs {
-                known_us,
-                expected_us,
-                ..
-            } = *theirs;
-            self.remove(node);
-            let theirs = Theirs {
-                known_us,
-                expected_us,
+            let anew = Theirs {
+                known_us: theirs.known_us,
+                expected_us: theirs.expected_us,
                 ..Theirs::default()
             };
-            self.peers.insert(node, theirs);
+            self.remove(node);
+            self.peers.insert(node, anew);
         }
         keys.iter().for_each(|key| self.apply(node, (*key, true)));
         if last && let Some(theirs) = self.peers.get_mut(&node) {

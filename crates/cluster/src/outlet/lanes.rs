@@ -3,9 +3,7 @@
 mod handing;
 mod lane;
 
-pub(super) use handing::own_frame;
-
-use super::Limits;
+use super::limits::Limits;
 use super::queue::Channel;
 use crate::bounds::RESTING_MAX;
 use crate::frame::{Known, NodeId, Peer, Stream};
@@ -107,15 +105,12 @@ impl Lanes {
 
     /// Adds a letter to a lane. Whether its frame must be closed now; `None`: there is no such lane.
     pub(super) fn push(&mut self, to: Channel, letter: &[u8], now_us: u64) -> Option<bool> {
-        let Limits {
-            frame_bytes,
-            frame_letters,
-            ..
-        } = self.limits;
+        let limits = self.limits;
         let lane = self.get_mut(to)?;
         let is_first = lane.open_count == 0;
         lane.push(letter, now_us);
-        let is_full = lane.open.len() >= frame_bytes || lane.open_count >= frame_letters;
+        let is_full =
+            lane.open.len() >= limits.frame_bytes || lane.open_count >= limits.frame_letters;
         if let Channel::Inbox(node) = to {
             match is_full {
                 true if !is_first => self.open.retain(|open| *open != node),

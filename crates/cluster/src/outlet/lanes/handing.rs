@@ -1,11 +1,12 @@
 //! The lanes of a node as a record, and back.
 
+use super::Lanes;
 use super::lane::{Kept, Lane, Rest};
-use super::{Channel, Lanes, Limits};
-use crate::frame::{self, Epoch, Frame, Peer, bounded, node_id};
+use crate::frame::{self, Epoch, Peer, bounded, node_id, own_frame};
+use crate::outlet::limits::Limits;
+use crate::outlet::queue::Channel;
 use handoff::cluster as record;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 impl Lanes {
     /// All frames that can be sent again.
@@ -159,12 +160,4 @@ fn lane(me: Peer, record: &record::Lane, now_us: u64) -> Result<Lane, &'static s
         });
     }
     Ok(lane)
-}
-
-/// A frame that this node made.
-pub(in crate::outlet) fn own_frame(me: Peer, bytes: &[u8]) -> Result<Arc<[u8]>, &'static str> {
-    match frame::read(bytes) {
-        Ok((peer, Frame::Letters(_) | Frame::Bye { .. })) if peer == me => Ok(bytes.into()),
-        _ => Err("a frame that this node did not make"),
-    }
 }
