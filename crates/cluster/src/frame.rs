@@ -5,6 +5,7 @@
 //! letters are gone, not only how many frames.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Version of the format. Frames of a version above [`NEWEST`] are counted and skipped.
 pub const VERSION: u8 = 1;
@@ -344,6 +345,20 @@ impl<'a> Reader<'a> {
 pub(crate) fn bounded(number: u64) -> Result<u64, &'static str> {
     let fits = number < 1 << 62;
     fits.then_some(number).ok_or("a position that is too large")
+}
+
+/// The node with a number of a record.
+pub(crate) fn node_id(number: u32) -> Result<NodeId, &'static str> {
+    let number = u16::try_from(number).map_err(|_| "a number that no node can have")?;
+    Ok(NodeId(number))
+}
+
+/// A frame that this node made.
+pub(crate) fn own_frame(me: Peer, bytes: &[u8]) -> Result<Arc<[u8]>, &'static str> {
+    match read(bytes) {
+        Ok((peer, Frame::Letters(_) | Frame::Bye { .. })) if peer == me => Ok(bytes.into()),
+        _ => Err("a frame that this node did not make"),
+    }
 }
 
 /// How many letters these are, each behind its length; `None`: something else.

@@ -298,18 +298,9 @@ impl Inlet {
             // The publisher gave us up in between: its floods until the new base were not owed to us.
             out.push(Output::Resync);
         }
-        self.drop_held(Stream::Inbox);
-        self.inbox = Track::default();
+        let inbox = std::mem::take(&mut self.inbox);
+        self.held_bytes -= inbox.held.values().map(|held| held.bytes).sum::<usize>();
         self.skip_to(Stream::Flood, us.base);
-    }
-
-    fn drop_held(&mut self, stream: Stream) {
-        let (track, _) = self.tracks(stream);
-        let freed: usize = std::mem::take(&mut track.held)
-            .values()
-            .map(|held| held.bytes)
-            .sum();
-        self.held_bytes -= freed;
     }
 
     /// Takes everything up to `position` as handed on.

@@ -1,19 +1,16 @@
 //! Which node holds which key. A key is a 64-bit hash of a namespace, a room or a user; two that collide cost a needless message.
 //!
-//! A node floods changes of its own keys. They are letters like any other, so they arrive once and in order. A node that is not known
-//! completely, or of which nothing new was heard for [`DOUBT_US`], counts as interested in everything: a message may be sent
-//! needlessly, but never to too few.
+//! A node floods changes of its own keys. A node that is not known completely, or of which nothing new was heard for
+//! [`DOUBT_US`], counts as interested in everything: a message may be sent needlessly, but never to too few.
 
+use crate::bounds::EXPECTED_MAX;
 use crate::frame::NodeId;
+use crate::keys::{Change, mix};
 use handoff::cluster as record;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-/// Keys in one letter of a snapshot.
-const SNAPSHOT_KEYS: usize = 1_000;
 /// What a peer held is believed for so long. The peer lets the ack of a join leave unconfirmed only after a longer time.
 pub const DOUBT_US: u64 = 700_000;
-/// Keys of joins under way that are remembered. Nodes that are asked for more count as interested in everything meanwhile.
-const EXPECTED_MAX: usize = 65_536;
 
 /// Where to send a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,9 +31,6 @@ pub struct Address<'a> {
     /// But none of these.
     pub without: &'a [NodeId],
 }
-
-/// A change of one key.
-pub(crate) type Change = (u64, bool);
 
 #[derive(Debug, Default)]
 struct Theirs {
@@ -59,15 +53,9 @@ impl Theirs {
     }
 }
 
-/// Own keys and those of the peers.
+/// The keys of all peers.
 #[derive(Debug, Default)]
 pub struct Interest {
-    mine: HashMap<u64, u32>,
-    announced: HashSet<u64>,
-    announced_digest: u64,
-    changed: BTreeSet<u64>,
-    /// How many of these came.
-    coming: usize,
     peers: BTreeMap<NodeId, Theirs>,
     holders: HashMap<u64, Vec<NodeId>>,
     /// Times that what is known of a peer turned out to be incomplete.
@@ -78,53 +66,7 @@ pub struct Interest {
     expected_at: HashMap<u64, Vec<NodeId>>,
 }
 
-/// Makes sums of keys differ where keys differ (SplitMix64's finisher).
-fn mix(key: u64) -> u64 {
-    let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    key ^ (key >> 31)
-}
-
 impl Interest {
-    /// One more local member. `true`: the first, so the peers must be told.
-    pub fn hold(&mut self, key: u64) -> bool {
-        let count = self.mine.entry(key).or_default();
-        *count += 1;
-        let first = *count == 1;
-        if first {
-            self.note(key);
-        }
-        first
-    }
-
-    /// One member fewer.
-    pub fn release(&mut self, key: u64) {
-        if let Some(count) = self.mine.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.mine.remove(&key);
-                self.note(key);
-            }
-        }
-    }
-
-    /// A key came or went. A key that the peers know already is no change: they need not be there to hear of it.
-    fn note(&mut self, key: u64) {
-        let is_mine = self.mine.contains_key(&key);
-        if is_mine == self.announced.contains(&key) {
-            let changed = self.changed.remove(&key);
-            self.coming -= usize::from(changed && !is_mine);
-        } else {
-            let changed = self.changed.insert(key);
-            self.coming += usize::from(changed && is_mine);
-        }
-    }
-
-    /// Keys that the peers were told.
-    pub(crate) fn announced(&self) -> impl Iterator<Item = u64> + '_ {
-        self.announced.iter().copied()
-    }
-
     /// Keys that nodes may hold soon.
     pub(crate) fn expected(&self) -> impl Iterator<Item = record::Expected> + '_ {
         let keys = self.expected.iter();
@@ -145,34 +87,6 @@ impl Interest {
         if let Some(theirs) = self.peers.get_mut(&node) {
             theirs.expected_us = until_us;
         }
-    }
-
-    /// The peers were told these keys, by another process.
-    pub(crate) fn restore(&mut self, announced: &[u64]) {
-        for key in announced {
-            if self.announced.insert(*key) {
-                self.announced_digest ^= mix(*key);
-            }
-        }
-    }
-
-    /// All local members are known: what the peers were told besides went.
-    pub(crate) fn settle(&mut self) {
-        let announced = self.announced.iter().copied();
-        let went: Vec<u64> = announced
-            .filter(|key| !self.mine.contains_key(key))
-            .collect();
-        went.into_iter().for_each(|key| self.note(key));
-    }
-
-    /// Whether the peers were told of all own keys. Those that went are told late, and nobody waits for that.
-    pub(crate) fn is_told(&self) -> bool {
-        self.coming == 0
-    }
-
-    /// How many changes of own keys the peers were not told.
-    pub(crate) fn changes(&self) -> usize {
-        self.changed.len()
     }
 
     /// Nodes that may hold keys soon.
@@ -208,39 +122,6 @@ impl Interest {
                 self.expected_at.remove(&key);
             }
         }
-    }
-
-    /// Up to `most` changes that the peers must be told. Those of a key that came and went in between cancel out.
-    pub(crate) fn take_changes(&mut self, most: usize) -> Vec<Change> {
-        let changed = std::iter::from_fn(|| self.changed.pop_first()).take(most);
-        let changes: Vec<Change> = changed
-            .map(|key| (key, self.mine.contains_key(&key)))
-            .collect();
-        for (key, on) in &changes {
-            if *on {
-                self.coming -= 1;
-                self.announced.insert(*key);
-            } else {
-                self.announced.remove(key);
-            }
-            self.announced_digest ^= mix(*key);
-        }
-        changes
-    }
-
-    /// Number and sum of the keys that the peers were told.
-    pub(crate) fn digest(&self) -> (u64, u64) {
-        (self.announced.len() as u64, self.announced_digest)
-    }
-
-    /// What the peers were told, in parts. There is at least one, perhaps empty.
-    pub(crate) fn snapshot(&self) -> Vec<Vec<u64>> {
-        let keys: Vec<u64> = self.announced.iter().copied().collect();
-        let mut parts: Vec<Vec<u64>> = keys.chunks(SNAPSHOT_KEYS).map(<[u64]>::to_vec).collect();
-        if parts.is_empty() {
-            parts.push(Vec::new());
-        }
-        parts
     }
 
     /// A peer that is not known completely yet.
@@ -322,18 +203,13 @@ impl Interest {
     /// A part of a peer's snapshot.
     pub(crate) fn apply_snapshot(&mut self, node: NodeId, keys: &[u64], first: bool, last: bool) {
         if first && let Some(theirs) = self.peers.get(&node) {
-            let Theirs {
-                known_us,
-                expected_us,
-                ..
-            } = *theirs;
-            self.remove(node);
-            let theirs = Theirs {
-                known_us,
-                expected_us,
+            let anew = Theirs {
+                known_us: theirs.known_us,
+                expected_us: theirs.expected_us,
                 ..Theirs::default()
             };
-            self.peers.insert(node, theirs);
+            self.remove(node);
+            self.peers.insert(node, anew);
         }
         keys.iter().for_each(|key| self.apply(node, (*key, true)));
         if last && let Some(theirs) = self.peers.get_mut(&node) {
@@ -398,6 +274,7 @@ impl Interest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Keys;
 
     const A: NodeId = NodeId(1);
     const B: NodeId = NodeId(2);
@@ -409,37 +286,6 @@ mod tests {
             ..Address::default()
         };
         interest.route(&to, now_us)
-    }
-
-    #[test]
-    fn a_key_that_came_and_went_is_not_told() {
-        let mut interest = Interest::default();
-        assert!(interest.hold(5));
-        assert!(!interest.hold(5));
-        interest.release(5);
-        interest.release(5);
-        assert_eq!(interest.take_changes(usize::MAX), []);
-        assert_eq!(interest.digest(), (0, 0));
-        interest.hold(5);
-        assert_eq!(interest.take_changes(usize::MAX), [(5, true)]);
-        interest.release(5);
-        assert_eq!(interest.take_changes(usize::MAX), [(5, false)]);
-        assert_eq!(interest.digest(), (0, 0));
-    }
-
-    /// While Redis was away, each room that came and went left a key behind.
-    #[test]
-    fn keys_that_come_and_go_unheard_leave_nothing_behind() {
-        let mut interest = Interest::default();
-        interest.hold(1);
-        interest.take_changes(usize::MAX);
-        for key in 0..10_000 {
-            interest.hold(key);
-            interest.release(key);
-        }
-        assert_eq!(interest.changes(), 0);
-        interest.release(1);
-        assert_eq!(interest.take_changes(usize::MAX), [(1, false)]);
     }
 
     #[test]
@@ -550,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_digest_finds_a_missed_change() {
-        let (mut ours, mut theirs) = (Interest::default(), Interest::default());
+        let (mut ours, mut theirs) = (Interest::default(), Keys::default());
         ours.add(A);
         for key in 1..5 {
             theirs.hold(key);
@@ -559,7 +405,7 @@ mod tests {
         ours.apply_snapshot(A, &[], true, true);
         changes.iter().for_each(|change| ours.apply(A, *change));
         assert!(ours.agrees(A, theirs.digest()));
-        theirs.release(3);
+        theirs.release(3, 0);
         theirs.take_changes(usize::MAX);
         assert!(!ours.agrees(A, theirs.digest()));
     }

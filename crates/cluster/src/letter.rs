@@ -25,6 +25,10 @@ pub(crate) fn tagged(kind: u8, numbers: &[u64]) -> Vec<u8> {
     let mut letter = vec![kind];
     numbers
         .iter()
-        .for_each(|number| letter.extend_from_slice(&number.to_le_bytes()));
+        .for_each(|number| push_number(&mut letter, *number));
     letter
+}
+
+pub(crate) fn push_number(letter: &mut Vec<u8>, number: u64) {
+    letter.extend_from_slice(&number.to_le_bytes());
 }

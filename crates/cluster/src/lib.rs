@@ -7,7 +7,7 @@
 //! * [`outlet`]: batches letters per receiver, keeps what it sent in a bounded ring, answers questions for what got lost.
 //! * [`inlet`]: finds gaps in what one publisher sent, asks for them, and hands letters on in the publisher's order.
 //! * [`interest`]: which node has members of which room, so that others are not sent its messages.
-//! * [`node`]: the four of them for one node, with heartbeats and the verdict that a peer is dead.
+//! * [`node`]: all of them for one node, with heartbeats and the verdict that a peer is dead.
 //! * [`numbers`]: which number a node takes, who keeps a number that two claim, and whose messages are heard.
 //! * [`budget`]: what each node may use of limits that hold for all nodes together.
 //!
@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod bounds;
 pub mod budget;
 #[cfg(feature = "faults")]
 pub mod faults;
@@ -34,6 +35,7 @@ mod faults;
 pub mod frame;
 pub mod inlet;
 pub mod interest;
+mod keys;
 mod letter;
 pub mod node;
 pub mod numbers;

@@ -2,70 +2,30 @@
 
 mod beats;
 mod handing;
+mod neighbours;
 mod news;
 pub mod reports;
 
+pub use neighbours::Neighbours;
 pub use news::{Event, Limits, Refusals};
 
-use crate::faults::{self, Fault};
-use crate::frame::{self, Epoch, Frame, Malformed, NodeId, Peer, Stream};
-use crate::inlet::{self, Inlet, Output};
+use crate::frame::{self, Frame, Malformed, NodeId, Peer, Stream};
+use crate::inlet::Output;
 use crate::interest::{Address, Interest, Route};
+use crate::keys::{CHANGE_BYTES, Keys};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
-use crate::outlet::{Channel, Outlet, Publish};
+use crate::outlet::{Channel, Closed, Outlet, Publish, Worth};
 use crate::part::Part;
-use crate::pulse::Pulse;
-use beats::OLD_US;
-use std::collections::{BTreeMap, VecDeque};
+use crate::pulse::{Pulse, WORKING_US};
+use neighbours::Life;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Microseconds between heartbeats.
-pub const HEARTBEAT_US: u64 = 250_000;
-/// A node hears while its own probe came back within this time, and speaks while its heartbeats did.
-const WORKING_US: u64 = 600_000;
-/// A peer that was silent for so long while the engine worked is dead.
-pub const DEAD_US: u64 = 15_000_000;
-/// Microseconds between digests of the own keys.
-const DIGEST_US: u64 = 10_000_000;
-/// Keys that went are told this late: members who leave and come back cost nothing then.
-const RELEASE_US: u64 = 250_000;
-/// Others wait no longer with their joins for a node of which they have heard nothing for so long. It doubts them all by then.
-const UNHEARD_US: u64 = 2 * WORKING_US;
 /// A heartbeat after such a silence is answered at once: its sender may wait for that with all its letters.
 const SILENCE_US: u64 = 350_000;
-const ANSWER_US: u64 = 5_000;
 
 /// A join that another node was asked for is carried out and told of within this time.
 const EXPECTED_US: u64 = 10_000_000;
-
-/// Changes of keys in one letter, and the bytes of each.
-const CHANGES_MAX: usize = 1_000;
-const CHANGE_BYTES: usize = 9;
-
-/// Earlier lives of a number that are remembered.
-const PAST_LIVES_MAX: usize = 64;
-
-#[derive(Debug)]
-struct Neighbour {
-    inlet: Inlet,
-    up: bool,
-    leaving: bool,
-    /// It said that it hears: questions reach it.
-    hears: bool,
-    /// Its last heartbeat.
-    beat: u64,
-    /// Earlier lives of the number: frames of theirs that are repeated are nobody's.
-    past: Vec<Epoch>,
-    heard_us: u64,
-    /// Silence while the engine worked.
-    silent_us: u64,
-    /// Position of our flood that it has handed on.
-    confirmed: u64,
-    /// Once its flood is here up to a position, all that it held at a time is known.
-    claims: VecDeque<(u64, u64)>,
-    /// It is new, or has told nothing for long.
-    unheard: bool,
-}
 
 /// The native plane of one node.
 #[derive(Debug)]
@@ -74,24 +34,12 @@ pub struct Node {
     limits: Limits,
     now_us: u64,
     outlet: Outlet,
-    neighbours: BTreeMap<NodeId, Neighbour>,
+    neighbours: Neighbours,
+    keys: Keys,
     interest: Interest,
     events: VecDeque<Event>,
-    probe_back_us: Option<u64>,
-    /// The same of a heartbeat, by the channel of all.
-    beat_back_us: Option<u64>,
-    probes_back: u64,
-    heartbeat_us: u64,
-    /// Until then heartbeats are said in version 1, too.
-    old_until_us: u64,
     pulse: Pulse,
-    digest_us: u64,
-    changes_us: Option<u64>,
-    /// Position in the flood of the last changes of own keys.
-    changes_at: u64,
     refusals: Refusals,
-    /// What earlier lives of the peers sent.
-    received_before: inlet::Received,
 }
 
 impl Node {
@@ -102,27 +50,19 @@ impl Node {
             limits,
             now_us: 0,
             outlet: Outlet::new(me, limits.outlet),
-            neighbours: BTreeMap::new(),
+            neighbours: Neighbours::default(),
+            keys: Keys::default(),
             interest: Interest::default(),
             events: VecDeque::new(),
-            probe_back_us: None,
-            beat_back_us: None,
-            probes_back: 0,
-            heartbeat_us: 0,
-            old_until_us: 0,
             pulse: Pulse::default(),
-            digest_us: 0,
-            changes_us: None,
-            changes_at: 0,
             refusals: Refusals::default(),
-            received_before: inlet::Received::default(),
         }
     }
 
     /// A life of a node that has its number and was never heard: it stands still, or is dead. From now on it is owed all that is for
     /// everybody, like one that was given up.
     pub fn owe(&mut self, peer: Peer) {
-        if peer.node != self.me.node && !self.neighbours.contains_key(&peer.node) {
+        if peer.node != self.me.node && self.neighbours.get(peer.node).is_none() {
             self.outlet.add(peer, self.now_us);
             self.outlet.rest(peer.node, self.now_us);
         }
@@ -138,105 +78,59 @@ impl Node {
             now_us.saturating_sub(self.now_us)
         };
         self.now_us = now_us;
-        let nodes: Vec<NodeId> = self.neighbours.keys().copied().collect();
+        let nodes: Vec<NodeId> = self.neighbours.heard().collect();
         nodes
             .into_iter()
             .for_each(|node| self.tick(node, passed_us));
         if passed_us > SILENCE_US {
-            let inlets = self.neighbours.values_mut();
-            inlets.for_each(|neighbour| neighbour.inlet.slow_down(now_us));
+            self.neighbours.slow_down(now_us);
         }
-        if now_us >= self.heartbeat_us {
-            self.heartbeat_us = now_us + HEARTBEAT_US;
-            // While the engine takes nothing, one heartbeat in the queue is as good as thousands.
-            if self.outlet.moved_since_beat() {
-                self.beat();
-            }
+        // While the engine takes nothing, one heartbeat in the queue is as good as thousands.
+        if self.pulse.is_due(now_us) && self.outlet.queue.moved_since_beat() {
+            self.beat();
         }
-        if now_us >= self.digest_us {
-            self.digest_us = now_us + DIGEST_US;
-            self.flood_digest();
-        }
-        if self.changes_us.is_some_and(|due_us| now_us >= due_us) {
-            self.tell_changes();
-        }
-    }
-
-    fn is_fresh(&self, back_us: Option<u64>) -> bool {
-        back_us.is_some_and(|back_us| self.now_us - back_us <= WORKING_US)
-    }
-
-    /// Its own channel works: it can hear questions and answers.
-    fn hears(&self) -> bool {
-        self.is_fresh(self.probe_back_us)
-    }
-
-    /// The channel of all works, too: others would be heard.
-    fn hears_all(&self) -> bool {
-        self.hears() && self.is_fresh(self.beat_back_us)
-    }
-
-    /// How many of its own probes this node has heard. Others that are there speak as often.
-    pub fn probes_back(&self) -> u64 {
-        self.probes_back
+        self.keys.begin(&mut self.outlet, now_us);
     }
 
     fn tick(&mut self, node: NodeId, passed_us: u64) {
-        let (hears, hears_all, now_us) = (self.hears(), self.hears_all(), self.now_us);
-        let Some(neighbour) = self.neighbours.get_mut(&node) else {
+        let now_us = self.now_us;
+        let silence_us = self.pulse.silence_us(now_us);
+        let hears_all = silence_us.is_some_and(|silence_us| silence_us <= WORKING_US);
+        let hears = [self.pulse.hears(now_us), hears_all];
+        let Some(neighbour) = self.neighbours.get_mut(node) else {
             return;
         };
-        let beats = now_us - neighbour.heard_us <= WORKING_US;
-        neighbour.silent_us = match (beats, hears_all) {
-            (true, _) => 0,
-            (false, true) => neighbour.silent_us + passed_us,
-            (false, false) => neighbour.silent_us,
-        };
         let mut out = Vec::new();
-        let asks = neighbour.inlet.tick(
-            now_us,
-            passed_us,
-            hears && beats && neighbour.hears,
-            &mut out,
-        );
-        let dead = neighbour.up && neighbour.silent_us >= DEAD_US;
+        let asks = neighbour.tick(passed_us, hears, now_us, &mut out);
+        let is_dead = neighbour.is_dead();
         if let Some(lane) = neighbour.inlet.lane() {
             for ask in asks {
                 let nack = frame::write_nack(self.me, ask.stream, lane, ask.from, ask.to);
-                self.outlet.push_unsequenced(Channel::Inbox(node), nack);
+                (self.outlet.queue).push(Channel::Inbox(node), nack, Worth::Once);
             }
         }
         self.outputs(node, out);
-        self.note_doubt(node);
-        let gone = |neighbour: &Neighbour| {
-            neighbour.up && neighbour.leaving && neighbour.inlet.is_complete()
+        let unheard = self.interest.is_unheard(node, now_us);
+        let Some(neighbour) = self.neighbours.get_mut(node) else {
+            return;
         };
-        if dead || self.neighbours.get(&node).is_some_and(gone) {
-            self.bury(node, dead);
+        if neighbour.falls_silent(unheard) {
+            self.interest.count_miss();
         }
-    }
-
-    /// Counts once that a peer tells nothing.
-    fn note_doubt(&mut self, node: NodeId) {
-        if let Some(neighbour) = self.neighbours.get_mut(&node) {
-            let unheard = self.interest.is_unheard(node, self.now_us);
-            if unheard && !std::mem::replace(&mut neighbour.unheard, unheard) {
-                self.interest.count_miss();
-            }
-            neighbour.unheard = unheard;
+        if is_dead || neighbour.has_left() {
+            self.bury(node, is_dead);
         }
     }
 
     /// A peer is gone. Its inlet stays: if the peer comes back in the same life, nothing is handed on twice. One that only was silent is
     /// kept what is for all: it may have been cut off.
     fn bury(&mut self, node: NodeId, may_return: bool) {
-        let Some(neighbour) = self.neighbours.get_mut(&node) else {
+        let there = self.neighbours.get_mut(node);
+        let Some(neighbour) = there.filter(|there| there.is_up()) else {
             return;
         };
-        if !std::mem::replace(&mut neighbour.up, false) {
-            return;
-        }
-        let (peer, heard_us, mut out) = (neighbour.inlet.peer(), neighbour.heard_us, Vec::new());
+        neighbour.goes();
+        let (peer, heard_us, mut out) = (neighbour.inlet.peer(), neighbour.heard_us(), Vec::new());
         neighbour.inlet.give_up_all(&mut out);
         self.outputs(node, out);
         match may_return {
@@ -276,14 +170,8 @@ impl Node {
             self.events.push_back(Event::Superseded(peer));
         } else if peer == self.me {
             match frame {
-                Frame::Probe => {
-                    self.probe_back_us = Some(self.now_us);
-                    self.probes_back += 1;
-                }
-                Frame::Heartbeat { beat, .. } => {
-                    self.beat_back_us = Some(self.now_us);
-                    self.pulse.came_back(*beat, self.now_us);
-                }
+                Frame::Probe => self.pulse.probe_came_back(self.now_us),
+                Frame::Heartbeat { beat, .. } => self.pulse.came_back(*beat, self.now_us),
                 _ => {}
             }
         }
@@ -291,50 +179,25 @@ impl Node {
 
     /// Whether the frame's publisher is the present life of its node; a new one is taken up.
     fn meet(&mut self, peer: Peer) -> bool {
-        let mut past = Vec::new();
-        if let Some(known) = self.neighbours.get(&peer.node) {
-            let life = known.inlet.peer().epoch;
-            // One that left or died gave its number back, perhaps to a machine whose clock is behind.
-            let is_gone = !known.up && (known.leaving || known.silent_us >= DEAD_US);
-            let is_gone = is_gone && !faults::is_back(Fault::LowerEpochUnheard);
-            if known.past.contains(&peer.epoch) || life > peer.epoch && !is_gone {
-                return false;
-            }
-            if life == peer.epoch {
-                return true;
-            }
-            past.clone_from(&known.past);
-            past.truncate(PAST_LIVES_MAX - 1);
-            past.insert(0, life);
+        let life = self.neighbours.life(peer);
+        if life == Life::Next {
             self.bury(peer.node, false);
             self.outlet.remove(peer.node);
-            if let Some(known) = self.neighbours.get(&peer.node) {
-                self.received_before += known.inlet.received();
-            }
         }
-        let neighbour = Neighbour {
-            inlet: Inlet::new(peer, self.limits.inlet),
-            up: false,
-            leaving: false,
-            hears: false,
-            beat: 0,
-            past,
-            heard_us: self.now_us,
-            silent_us: 0,
-            confirmed: 0,
-            claims: VecDeque::new(),
-            unheard: true,
-        };
-        self.neighbours.insert(peer.node, neighbour);
-        true
+        if matches!(life, Life::First | Life::Next) {
+            self.neighbours.begin(peer, self.limits.inlet, self.now_us);
+        }
+        life != Life::Past
     }
 
     fn on_frame(&mut self, peer: Peer, frame: &Frame<'_>, message: &Arc<Vec<u8>>) {
+        let Some(neighbour) = self.neighbours.get_mut(peer.node) else {
+            return;
+        };
         let mut out = Vec::new();
         match frame {
             Frame::Letters(letters) => {
-                let mine = letters.to.is_none_or(|(to, _)| to == self.me);
-                if mine && let Some(neighbour) = self.neighbours.get_mut(&peer.node) {
+                if letters.to.is_none_or(|(to, _)| to == self.me) {
                     neighbour.inlet.letters(letters, message, &mut out);
                 }
             }
@@ -346,12 +209,9 @@ impl Node {
                 is_old,
             } => {
                 if *is_old {
-                    self.old_until_us = self.now_us + OLD_US;
+                    self.pulse.heard_old(self.now_us);
                 }
-                if let Some(neighbour) = self.neighbours.get_mut(&peer.node)
-                    && neighbour.beat < *beat
-                {
-                    (neighbour.beat, neighbour.hears) = (*beat, *hears);
+                if neighbour.is_news(*beat, *hears) {
                     self.on_heartbeat(peer, *flood, known, &mut out);
                 }
             }
@@ -367,28 +227,23 @@ impl Node {
                     .nack(peer.node, *stream, *lane, missing, self.now_us);
             }
             Frame::Gone { stream, lane, upto } => {
-                if let Some(neighbour) = self.neighbours.get_mut(&peer.node)
-                    && neighbour.inlet.lane() == Some(*lane)
-                {
+                if neighbour.inlet.lane() == Some(*lane) {
                     neighbour.inlet.gone(*stream, *upto, &mut out);
                 }
             }
             Frame::Bye { flood } => {
-                if let Some(neighbour) = self.neighbours.get_mut(&peer.node) {
-                    neighbour.inlet.heartbeat(*flood, None, &mut out);
-                    neighbour.leaving = true;
-                }
+                neighbour.inlet.heartbeat(*flood, None, &mut out);
+                neighbour.leaves();
             }
         }
         self.outputs(peer.node, out);
     }
 
     fn outputs(&mut self, node: NodeId, out: Vec<Output>) {
-        let Some(neighbour) = self.neighbours.get(&node) else {
+        let Some(neighbour) = self.neighbours.get_mut(node) else {
             return;
         };
-        let got_flood = neighbour.inlet.got_flood();
-        let from = neighbour.inlet.peer();
+        let (from, known_us) = (neighbour.inlet.peer(), neighbour.known_us());
         for output in out {
             let letters = match output {
                 Output::Letter(stream, position, letter) => {
@@ -403,12 +258,8 @@ impl Node {
             self.interest.doubt(node);
             self.tell(node, &[WANT]);
         }
-        let Some(neighbour) = self.neighbours.get_mut(&node) else {
-            return;
-        };
-        let there = |(position, _): &mut (u64, u64)| *position <= got_flood;
-        while let Some((_, at_us)) = neighbour.claims.pop_front_if(there) {
-            self.interest.knows(node, at_us);
+        if let Some(known_us) = known_us {
+            self.interest.knows(node, known_us);
         }
     }
 
@@ -443,15 +294,15 @@ impl Node {
                     self.tell(node, &[WANT]);
                 }
             }
-            WANT => self.send_snapshot(node),
+            WANT => self.keys.tell_all(node, &mut self.outlet, self.now_us),
             SNAPSHOT if body.len() % 8 == 1 => {
                 let keys: Vec<u64> = body[1..].chunks_exact(8).map(number).collect();
                 let (first, last) = (body[0] & 1 != 0, body[0] & 2 != 0);
                 self.interest.apply_snapshot(node, &keys, first, last);
             }
             CONFIRM if body.len() == 8 => {
-                if let Some(neighbour) = self.neighbours.get_mut(&node) {
-                    neighbour.confirmed = neighbour.confirmed.max(number(body));
+                if let Some(neighbour) = self.neighbours.get_mut(node) {
+                    neighbour.confirm(number(body));
                 }
             }
             _ => self.refusals.unknown_letters += 1,
@@ -460,26 +311,8 @@ impl Node {
 
     /// A control letter to a peer. If the engine takes nothing the peer asks again, or its digest tells.
     fn tell(&mut self, node: NodeId, letter: &[u8]) {
-        if self.outlet.has_room(letter.len()) {
+        if self.outlet.queue.has_room(letter.len()) {
             self.outlet.send(&[node], letter, self.now_us);
-        }
-    }
-
-    fn send_snapshot(&mut self, node: NodeId) {
-        // Changes not told yet would be told twice otherwise, or not at all.
-        self.tell_changes();
-        let parts = self.interest.snapshot();
-        let last = parts.len() - 1;
-        for (at, keys) in parts.iter().enumerate() {
-            let flags = u8::from(at == 0) | u8::from(at == last) << 1;
-            let mut letter = vec![SNAPSHOT, flags];
-            keys.iter()
-                .for_each(|key| letter.extend_from_slice(&key.to_le_bytes()));
-            if !self.outlet.has_room(letter.len()) {
-                // Without the last part the peer knows that keys are missing, and asks again.
-                return;
-            }
-            self.outlet.send(&[node], &letter, self.now_us);
         }
     }
 
@@ -488,53 +321,20 @@ impl Node {
     /// A local member of a key more. A client may be told of its join once [`Self::is_confirmed`] says so of the position that
     /// [`Self::told`] names then. While the engine is away there is none: the key is told when it is back.
     pub fn hold(&mut self, key: u64) {
-        if self.interest.hold(key) {
-            self.tell_changes();
+        if self.keys.hold(key) {
+            self.keys.tell(&mut self.outlet, self.now_us);
         }
     }
 
     /// A local member of a key fewer.
     pub fn release(&mut self, key: u64) {
-        self.interest.release(key);
-        self.changes_us.get_or_insert(self.now_us + RELEASE_US);
+        self.keys.release(key, self.now_us);
     }
 
     /// Whether every live peer knows what was flooded up to a position. One that has been silent while the engine worked is not
     /// waited for: it is dead, stands still or is cut off, and sends this node everything when it goes on.
     pub fn is_confirmed(&self, position: u64) -> bool {
-        let is_silent = |neighbour: &Neighbour| {
-            neighbour.silent_us >= WORKING_US && self.now_us > neighbour.heard_us + UNHEARD_US
-        };
-        let speaks = |neighbour: &&Neighbour| neighbour.up && !is_silent(neighbour);
-        let mut live = self.neighbours.values().filter(speaks);
-        live.all(|neighbour| neighbour.confirmed >= position)
-    }
-
-    fn tell_changes(&mut self) {
-        self.changes_us = None;
-        while self.interest.changes() > 0 {
-            let count = self.interest.changes().min(CHANGES_MAX);
-            // While the engine takes nothing, changes stay where they cancel out.
-            if !self.outlet.has_room(1 + count * CHANGE_BYTES) {
-                self.changes_us = Some(self.now_us + RELEASE_US);
-                return;
-            }
-            let mut letter = vec![CHANGES];
-            for (key, on) in self.interest.take_changes(count) {
-                letter.extend_from_slice(&key.to_le_bytes());
-                letter.push(u8::from(on));
-            }
-            self.changes_at = self.outlet.flood(&letter, self.now_us);
-        }
-    }
-
-    fn flood_digest(&mut self) {
-        self.tell_changes();
-        let (count, digest) = self.interest.digest();
-        let letter = tagged(DIGEST, &[count, digest]);
-        if self.outlet.has_room(letter.len()) {
-            self.outlet.flood(&letter, self.now_us);
-        }
+        self.neighbours.have_confirmed(position, self.now_us)
     }
 
     /// Sends a letter to the nodes that hold any of the keys. Returns those. See [`Self::has_room`].
@@ -551,8 +351,8 @@ impl Node {
         let mut tagged = Vec::with_capacity(letter.len() + 1);
         tagged.push(PAYLOAD);
         tagged.extend_from_slice(letter);
-        let up = |node: &&NodeId| self.neighbours.get(node).is_some_and(|there| there.up);
-        let nodes: Vec<NodeId> = to.nodes.iter().filter(up).copied().collect();
+        let nodes = to.nodes.iter().copied();
+        let nodes: Vec<NodeId> = nodes.filter(|node| self.neighbours.is_up(*node)).collect();
         let to = Address {
             nodes: &nodes,
             ..*to
@@ -568,14 +368,14 @@ impl Node {
             }
             _ => {
                 self.outlet.flood(&tagged, self.now_us);
-                self.peers().map(|peer| peer.node).collect()
+                self.neighbours.up().map(|peer| peer.node).collect()
             }
         }
     }
 
     /// Whether more letters are wanted. Nothing is refused here: above the bound their sender keeps them, and tells those behind it.
     pub fn has_room(&self) -> bool {
-        self.outlet.has_room(1)
+        self.outlet.queue.has_room(1)
     }
 
     /// Sends an order to the process of a node. A node that does not know it ignores it.
@@ -591,7 +391,7 @@ impl Node {
 
     /// By which position in the flood all own keys are told; `None` = some are not.
     pub fn told(&self) -> Option<u64> {
-        self.interest.is_told().then_some(self.changes_at)
+        self.keys.told()
     }
 
     // ---- the driver's side --------------------------------------------------------------------------------------------
@@ -616,22 +416,19 @@ impl Node {
 
     /// When to call [`Self::begin`] and [`Self::take`] if nothing happens before, microseconds.
     pub fn due(&self) -> u64 {
-        let asks = self
-            .neighbours
-            .values()
-            .filter_map(|neighbour| neighbour.inlet.due_us());
-        let other = [self.changes_us, self.outlet.due_us(self.now_us)];
+        let asks = self.neighbours.all().filter_map(|one| one.inlet.due_us());
+        let other = [self.keys.due_us(), self.outlet.due_us(self.now_us)];
         let soonest = asks.chain(other.into_iter().flatten()).min();
-        soonest.map_or(self.heartbeat_us, |due_us| due_us.min(self.heartbeat_us))
+        let heartbeat_us = self.pulse.due_us();
+        soonest.map_or(heartbeat_us, |due_us| due_us.min(heartbeat_us))
     }
 
     /// Tells the peers that this node leaves on purpose, behind all letters.
     pub fn leave(&mut self) {
-        self.outlet.close_all(self.now_us);
+        self.outlet.close_all(Closed::Waited, self.now_us);
         self.beat();
-        // A later one would be a sign of life.
-        self.heartbeat_us = u64::MAX;
-        let bye = frame::write_bye(self.me, self.outlet.flood_position());
-        self.outlet.push_last_word(bye);
+        self.pulse.end();
+        let bye = frame::write_bye(self.me, self.outlet.lanes().flood_position());
+        self.outlet.queue.push(Channel::Flood, bye, Worth::Kept);
     }
 }

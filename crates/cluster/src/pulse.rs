@@ -1,20 +1,25 @@
-//! Own heartbeats and what came of them: when they were made, and whether the engine takes anything.
+//! Own heartbeats and probes, and what came of them: when the next is due, whether the engine takes anything, and what it brings back.
 
+use crate::bounds::{MADE_MAX, TRIPS_MAX};
 use crate::interest::DOUBT_US;
 use std::collections::VecDeque;
+
+/// Microseconds between heartbeats.
+const HEARTBEAT_US: u64 = 250_000;
+/// A heartbeat is answered at once by one that is made so soon.
+const ANSWER_US: u64 = 5_000;
+/// So long after a heartbeat of version 1 this node says its own in that version, too.
+const OLD_US: u64 = 60_000_000;
+/// A node hears while its own probe came back within this time, and speaks while its heartbeats did.
+pub(crate) const WORKING_US: u64 = 600_000;
 
 /// An engine that took nothing for so long is away, or this node stood still. A heartbeat is due much more often.
 const AWAY_US: u64 = 500_000;
 /// When the engine is back, letters wait at most so long for what peers hold.
 const HEARING_US: u64 = 1_000_000;
 
-/// Heartbeats whose time is remembered.
-const MADE_MAX: usize = 64;
-
 /// Round trips are remembered for so long.
 const TRIPS_US: u64 = 4_000_000;
-/// Heartbeats of that time, and some more.
-const TRIPS_MAX: usize = 32;
 
 /// What the engine does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,9 @@ pub(crate) enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     beats: u64,
+    next_us: u64,
+    /// Until then heartbeats are said in version 1, too.
+    old_until_us: u64,
     /// Heartbeats and when they were made, as long as that matters.
     made: VecDeque<(u64, u64)>,
     taken_us: u64,
@@ -38,6 +46,10 @@ pub(crate) struct Pulse {
     trips: VecDeque<(u64, u64)>,
     /// When the first heartbeat was made that is to come back: those after the last one that did.
     waits_since_us: Option<u64>,
+    /// When a probe came back by the own channel, and a heartbeat by the channel of all.
+    probe_back_us: Option<u64>,
+    beat_back_us: Option<u64>,
+    probes_back: u64,
 }
 
 impl Pulse {
@@ -46,10 +58,73 @@ impl Pulse {
         self.taken_us = now_us;
     }
 
-    /// The node goes on after so many heartbeats.
-    pub(crate) fn go_on(&mut self, beats: u64, now_us: u64) {
-        self.beats = beats;
-        self.taken_us = now_us;
+    /// The node goes on after so many heartbeats. Both channels were there before it: it hears from its first moment, not from its
+    /// first heartbeat on.
+    pub(crate) fn go_on(beats: u64, now_us: u64) -> Self {
+        Self {
+            beats,
+            taken_us: now_us,
+            probe_back_us: Some(now_us),
+            beat_back_us: Some(now_us),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a heartbeat is due; the next one is later, then.
+    pub(crate) fn is_due(&mut self, now_us: u64) -> bool {
+        let is_due = now_us >= self.next_us;
+        if is_due {
+            self.next_us = now_us + HEARTBEAT_US;
+        }
+        is_due
+    }
+
+    /// When a heartbeat is due.
+    pub(crate) fn due_us(&self) -> u64 {
+        self.next_us
+    }
+
+    /// A peer may wait for a heartbeat with all its letters.
+    pub(crate) fn hurry(&mut self, now_us: u64) {
+        self.next_us = self.next_us.min(now_us + ANSWER_US);
+    }
+
+    /// The node leaves: a later heartbeat would be a sign of life.
+    pub(crate) fn end(&mut self) {
+        self.next_us = u64::MAX;
+    }
+
+    /// A heartbeat of version 1 came.
+    pub(crate) fn heard_old(&mut self, now_us: u64) {
+        self.old_until_us = now_us + OLD_US;
+    }
+
+    /// Whether heartbeats are said in version 1, too.
+    pub(crate) fn says_old(&self, now_us: u64) -> bool {
+        now_us < self.old_until_us
+    }
+
+    /// An own probe came back.
+    pub(crate) fn probe_came_back(&mut self, now_us: u64) {
+        self.probe_back_us = Some(now_us);
+        self.probes_back += 1;
+    }
+
+    /// How many did.
+    pub(crate) fn probes_back(&self) -> u64 {
+        self.probes_back
+    }
+
+    /// Whether the own channel works: the node can hear questions and answers.
+    pub(crate) fn hears(&self, now_us: u64) -> bool {
+        let back_us = self.probe_back_us;
+        back_us.is_some_and(|back_us| now_us - back_us <= WORKING_US)
+    }
+
+    /// How long ago something came back by the channel where that is longer. While it is short others would be heard, too.
+    pub(crate) fn silence_us(&self, now_us: u64) -> Option<u64> {
+        let back_us = self.probe_back_us?.min(self.beat_back_us?);
+        Some(now_us - back_us)
     }
 
     pub(crate) fn beats(&self) -> u64 {
@@ -80,6 +155,7 @@ impl Pulse {
 
     /// An own heartbeat came back. One whose time is forgotten took longer than that is remembered.
     pub(crate) fn came_back(&mut self, beat: u64, now_us: u64) {
+        self.beat_back_us = Some(now_us);
         let sent_us = self.sent_us(beat, now_us);
         let trip_us = sent_us.map_or(DOUBT_US, |sent_us| now_us.saturating_sub(sent_us));
         while self.trips.len() >= TRIPS_MAX {

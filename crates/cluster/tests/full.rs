@@ -28,7 +28,7 @@ fn waiting(queue_bytes: usize) -> (Node, Node, u64, usize) {
         let to = here.send(&[1], &[0; 500]);
         assert_eq!(to, [NodeId(2)]);
     }
-    let bytes = here.queued_bytes();
+    let bytes = here.counts().queued_bytes;
     (here, there, now_us, bytes)
 }
 

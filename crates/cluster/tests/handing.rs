@@ -64,7 +64,7 @@ fn drive(mut node: Node) {
 fn a_place_is_read_as_it_was_written() {
     let place = place();
     let node = Node::restored(peer(1), Limits::default(), &place).expect("a place");
-    assert_eq!(node.peers().count(), 2);
+    assert_eq!(node.neighbours().up().count(), 2);
     drive(node);
     assert!(Node::restored(peer(2), Limits::default(), &place).is_err());
 }

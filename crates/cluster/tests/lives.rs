@@ -21,7 +21,7 @@ fn limited(number: u16, epoch: u64, limits: Limits) -> Node {
 }
 
 fn peers(node: &Node) -> Vec<u64> {
-    node.peers().map(|peer| peer.epoch.0).collect()
+    node.neighbours().up().map(|peer| peer.epoch.0).collect()
 }
 
 /// Epochs are the time of day. A process that took the number of one that had left, on a machine whose clock is behind, was never
@@ -64,7 +64,7 @@ fn a_silent_node_does_not_hold_up_joins() {
     run(&mut [&mut here, &mut there], &mut now_us, 300_000);
     assert!(!here.is_confirmed(position), "one may only be slow");
     run(&mut [&mut here, &mut there], &mut now_us, 2_000_000);
-    assert_eq!(here.peers().count(), 2, "it is not given up");
+    assert_eq!(here.neighbours().up().count(), 2, "it is not given up");
     assert!(here.is_confirmed(position));
     here.hold(8);
     let position = here.told().expect("room");
@@ -94,7 +94,7 @@ fn all_were_given_up_when_only_the_channel_of_all_was_away() {
             here.ended(batch, |at| own[at]);
         }
     }
-    assert!(here.peers().count() == 1 && !here.is_confirmed(position));
+    assert!(here.neighbours().up().count() == 1 && !here.is_confirmed(position));
 }
 
 /// Behind a message to all, a join waited for the next heartbeats.
@@ -243,7 +243,7 @@ fn a_node_that_stood_still_waited_for_one_that_is_dead() {
     run(&mut [&mut frozen], &mut now_us, 200_000);
     assert!(frozen.may_send());
     assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
-    assert!(frozen.interest_misses() > 0, "that is counted");
+    assert!(frozen.counts().interest_misses > 0, "that is counted");
 }
 
 /// While the engine is away, nobody knows what others hold; a node that is alone needs no one.
@@ -350,7 +350,7 @@ fn cut_off(ring_bytes: usize, for_us: u64) -> (Vec<u8>, u64, u64) {
             _ => {}
         }
     }
-    assert_eq!(here.peers().count(), 2);
+    assert_eq!(here.neighbours().up().count(), 2);
     assert_eq!(here.send(&[7], b"again"), [NodeId(2)]);
     (came, lost, unknown)
 }

@@ -167,7 +167,7 @@ fn heartbeats_of_version_1_end_with_the_last_that_needs_them() {
     let (mut members, mut now_us) = (cluster([false, true, false]), 0);
     run(&mut members, &mut now_us, 2_000_000, 0);
     assert!(members[1].refused > 0, "they are said in both");
-    let heard = members[1].node.peers().count();
+    let heard = members[1].node.neighbours().up().count();
     assert_eq!(heard, 2);
     let mut gone = members.remove(1);
     gone.node.leave();

@@ -4,12 +4,8 @@
 //! listens. So a wait ends when all that were counted have answered. It also ends when as many have answered as were heard of in the
 //! last seconds, and a second went by in which nobody else did.
 
+use crate::bounds::{OPEN_MAX, PATIENCE_MS};
 use std::collections::HashMap;
-
-/// After the last answer, so long for servers that are counted and were never heard.
-const PATIENCE_MS: u64 = 1_000;
-/// Questions that may be open at once; each costs about 100 bytes.
-const OPEN_MAX: usize = 65_536;
 
 /// Open questions; `T` is what the driver wants to know of each.
 #[derive(Debug)]
@@ -20,13 +16,11 @@ pub struct Asked<T> {
 #[derive(Debug)]
 struct Question<T> {
     what: T,
-    expected: u64,
-    heard: u64,
+    wait: Wait,
     answered: u64,
     /// Sockets that the servers asked, and those of them that answered.
     sockets: u64,
     acks: u64,
-    deadline_ms: u64,
     last_ms: u64,
 }
 
@@ -74,22 +68,15 @@ pub struct Wait {
 impl<T> Asked<T> {
     /// Opens a question. `Err`: nobody is expected to answer, or too many questions are open.
     pub fn open(&mut self, request: String, what: T, wait: Wait, now_ms: u64) -> Result<(), T> {
-        let Wait {
-            expected,
-            heard,
-            deadline_ms,
-        } = wait;
-        if expected == 0 || self.open.len() == OPEN_MAX {
+        if wait.expected == 0 || self.open.len() == OPEN_MAX {
             return Err(what);
         }
         let question = Question {
             what,
-            expected,
-            heard,
+            wait,
             answered: 0,
             sockets: 0,
             acks: 0,
-            deadline_ms,
             last_ms: now_ms,
         };
         self.open.insert(request, question);
@@ -127,20 +114,15 @@ impl<T> Asked<T> {
         };
         change(question);
         question.last_ms = now_ms;
-        if question.owed() > 0 || question.answered < question.expected {
+        if question.owed() > 0 || question.answered < question.wait.expected {
             return Step::Open;
         }
         self.close(request)
     }
 
     fn close(&mut self, request: &str) -> Step<T> {
-        match self.open.remove(request) {
-            Some(question) => {
-                let end = question.end();
-                Step::Closed(question.what, end)
-            }
-            None => Step::Unknown,
-        }
+        let ended = self.open.remove(request).map(Question::end);
+        ended.map_or(Step::Unknown, |(what, end)| Step::Closed(what, end))
     }
 
     /// Ends the waits that are over.
@@ -149,12 +131,7 @@ impl<T> Asked<T> {
         let over = over.filter(|(_, question)| question.is_over(now_ms));
         let over: Vec<String> = over.map(|(request, _)| request.clone()).collect();
         let ended = over.iter().filter_map(|request| self.open.remove(request));
-        ended
-            .map(|question| {
-                let end = question.end();
-                (question.what, end)
-            })
-            .collect()
+        ended.map(Question::end).collect()
     }
 
     /// When `expire` is to be called, if nothing happens before.
@@ -164,12 +141,13 @@ impl<T> Asked<T> {
 }
 
 impl<T> Question<T> {
-    fn end(&self) -> End {
-        End {
+    fn end(self) -> (T, End) {
+        let end = End {
             answered: self.answered,
-            silent: self.expected.saturating_sub(self.answered),
+            silent: self.wait.expected.saturating_sub(self.answered),
             owed: self.owed(),
-        }
+        };
+        (self.what, end)
     }
 
     fn owed(&self) -> u64 {
@@ -177,9 +155,9 @@ impl<T> Question<T> {
     }
 
     fn due_ms(&self) -> u64 {
-        match self.answered >= self.heard.max(1) && self.owed() == 0 {
-            true => self.deadline_ms.min(self.last_ms + PATIENCE_MS),
-            false => self.deadline_ms,
+        match self.answered >= self.wait.heard.max(1) && self.owed() == 0 {
+            true => self.wait.deadline_ms.min(self.last_ms + PATIENCE_MS),
+            false => self.wait.deadline_ms,
         }
     }
 

@@ -1,17 +1,11 @@
 //! What arrives, as raw JSON: MessagePack becomes the same text, with placeholders for its bytes. All dialects are read from that.
 
+use crate::bounds::{MESSAGE_BYTES_MAX, ROOMS_MAX, SOCKETS_MAX};
 use crate::refused::Refused;
 use crate::verb::{Args, Event, Fetched, Selection};
 use wire::engineio::payload;
 use wire::plain::msgpack;
 use wire::{json, socketio};
-
-/// The largest message that is looked at.
-pub(crate) const BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Rooms in one list.
-pub(crate) const ROOMS_MAX: usize = 65_536;
-/// Sockets in one answer.
-pub(crate) const SOCKETS_MAX: usize = 250_000;
 
 /// A message: validated JSON, and what its placeholders stand for.
 #[derive(Debug)]
@@ -51,7 +45,7 @@ impl Body {
 
 fn check_size(bytes: &[u8]) -> Result<(), Refused> {
     match bytes.len() {
-        0..=BYTES_MAX => Ok(()),
+        0..=MESSAGE_BYTES_MAX => Ok(()),
         _ => Err(Refused::TooLarge),
     }
 }

@@ -1,22 +1,11 @@
 //! Questions of other servers to our hubs.
 
+use crate::bounds::{ACKS_MS_MAX, LIST_MS, LISTS_MAX, OPEN_MAX, WORD_MS};
 use crate::dialect::Dialect;
 use crate::question::Part;
 use crate::verb::{Answer, Args, Fetched, Letter, Verb};
 use crate::writing::{name_bytes, socket_bytes};
 use std::collections::{BTreeSet, HashMap};
-
-/// Questions that may be open at once. Those above it are not carried out and not answered: their servers report a timeout, and do not
-/// believe that nobody is here.
-const OPEN_MAX: usize = 65_536;
-/// Node waits for 5 s for lists of sockets. An answer without some is better than none.
-const LIST_MS: u64 = 4_000;
-/// Acks are waited for as long as the asker says, but not longer.
-const ACKS_MS_MAX: u64 = 3_600_000;
-/// An asker of servers does not say how long it waits; Node's default is 5 s.
-const WORD_MS: u64 = 60_000;
-/// Bytes that all lists together may take while they are gathered, in lists of the largest size.
-const LISTS_MAX: usize = 8;
 
 /// What the asker wants to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +18,9 @@ enum Want {
     Word,
 }
 
+/// An answer that we owe.
 #[derive(Debug)]
-struct Question {
+struct Owed {
     to: Asker,
     want: Want,
     /// Shards that have not answered; `None` = none has said how many take part.
@@ -89,7 +79,7 @@ pub(crate) struct Asker {
 
 #[derive(Debug)]
 pub(crate) struct OtherQuestions {
-    open: HashMap<u64, Question>,
+    open: HashMap<u64, Owed>,
     number: u64,
     /// A larger list is not sent.
     list_bytes_max: usize,
@@ -121,7 +111,7 @@ impl OtherQuestions {
             return None;
         }
         self.number += 1;
-        let question = Question {
+        let owed = Owed {
             to,
             want,
             parts: None,
@@ -130,28 +120,28 @@ impl OtherQuestions {
             list: List::default(),
             deadline_ms: now_ms.saturating_add(wait_ms),
         };
-        self.open.insert(self.number, question);
+        self.open.insert(self.number, owed);
         Some((self.number, verb))
     }
 
     /// A shard of ours says something; the answers to write.
     pub(crate) fn heard(&mut self, number: u64, part: Part) -> Option<(Asker, Answer)> {
-        let question = self.open.get_mut(&number)?;
+        let owed = self.open.get_mut(&number)?;
         let most = LISTS_MAX * self.list_bytes_max;
         let answered = match part {
             Part::Asked { sockets, parts } => {
-                question.sockets += sockets;
-                let last = question.one_less(parts);
-                let last = last && question.want != Want::Word;
-                last.then(|| answer(question.want, question.sockets, List::default()))
+                owed.sockets += sockets;
+                let last = owed.one_less(parts);
+                let last = last && owed.want != Want::Word;
+                last.then(|| answer(owed.want, owed.sockets, List::default()))
             }
             Part::Page(sockets) => {
-                self.bytes -= question.list.bytes;
-                question.keep(
+                self.bytes -= owed.list.bytes;
+                owed.keep(
                     sockets,
                     self.list_bytes_max.min(most.saturating_sub(self.bytes)),
                 );
-                self.bytes += question.list.bytes;
+                self.bytes += owed.list.bytes;
                 None
             }
             Part::Found {
@@ -159,38 +149,38 @@ impl OtherQuestions {
                 parts,
                 complete,
             } => {
-                self.bytes -= question.list.bytes;
-                question.list.is_cut |= !complete;
-                question.keep(
+                self.bytes -= owed.list.bytes;
+                owed.list.is_cut |= !complete;
+                owed.keep(
                     sockets,
                     self.list_bytes_max.min(most.saturating_sub(self.bytes)),
                 );
-                self.bytes += question.list.bytes;
-                let last = question.one_less(parts);
-                if last && question.list.is_cut {
+                self.bytes += owed.list.bytes;
+                let last = owed.one_less(parts);
+                if last && owed.list.is_cut {
                     self.cut += 1;
                 }
-                let last = last && !question.list.is_cut;
+                let last = last && !owed.list.is_cut;
                 last.then(|| {
-                    let list = std::mem::take(&mut question.list);
+                    let list = std::mem::take(&mut owed.list);
                     self.bytes -= list.bytes;
-                    answer(question.want, 0, list)
+                    answer(owed.want, 0, list)
                 })
             }
             Part::Ack(args) => {
-                question.acks += 1;
-                Some(match question.want {
+                owed.acks += 1;
+                Some(match owed.want {
                     Want::Word => Answer::Emitted(args),
                     _ => Answer::Ack(args),
                 })
             }
             Part::Gone => {
-                question.acks += 1;
+                owed.acks += 1;
                 None
             }
         };
-        let to = question.to.clone();
-        if question.is_over() {
+        let to = owed.to.clone();
+        if owed.is_over() {
             self.open.remove(&number);
         }
         Some((to, answered?))
@@ -199,26 +189,26 @@ impl OtherQuestions {
     /// Ends the waits that are over; the answers to write.
     pub(crate) fn expire(&mut self, now_ms: u64) -> Vec<(Asker, Answer)> {
         let over = self.open.iter();
-        let over = over.filter(|(_, question)| question.deadline_ms <= now_ms);
+        let over = over.filter(|(_, owed)| owed.deadline_ms <= now_ms);
         let over: Vec<u64> = over.map(|(number, _)| *number).collect();
         let over = over.iter().filter_map(|number| self.open.remove(number));
         // Of acks the asker knows itself that they are late; a count that never came is owed.
-        let owed = over.filter(|question| question.parts != Some(0));
+        let late = over.filter(|owed| owed.parts != Some(0));
         let mut answers = Vec::new();
-        for question in owed {
-            self.bytes -= question.list.bytes;
-            if question.list.is_cut {
+        for owed in late {
+            self.bytes -= owed.list.bytes;
+            if owed.list.is_cut {
                 self.cut += 1;
                 continue;
             }
-            let answer = answer(question.want, question.sockets, question.list);
-            answers.push((question.to, answer));
+            let answer = answer(owed.want, owed.sockets, owed.list);
+            answers.push((owed.to, answer));
         }
         answers
     }
 }
 
-impl Question {
+impl Owed {
     /// Keeps what a shard found, as far as there is room.
     fn keep(&mut self, sockets: Vec<Fetched>, room: usize) {
         if !self.list.is_cut {

@@ -1,14 +1,8 @@
 //! Whether servers of a dialect are in a namespace. We write to them only while they are: listening costs little, writing costs
 //! Redis and every Node server.
 
+use crate::bounds::{HEARD_MS, SERVERS_MAX, STAYS_MS, TAIL_MS};
 use std::collections::{HashMap, VecDeque};
-
-/// After its last server a namespace is written to for this long.
-const STAYS_MS: u64 = 60_000;
-/// A server that was heard so lately is expected to answer.
-const HEARD_MS: u64 = 10_000;
-/// Servers that are remembered by name. More are there, too, but nobody waits for their answers in particular.
-const SERVERS_MAX: usize = 4_096;
 
 /// Servers of one dialect in one namespace.
 #[derive(Debug, Default)]
@@ -71,9 +65,6 @@ pub struct Tail<T> {
     bytes: usize,
     bytes_max: usize,
 }
-
-/// How long a tail is: servers are counted every second, and twice before they are believed.
-const TAIL_MS: u64 = 1_500;
 
 impl<T> Tail<T> {
     /// A tail that holds no more than `bytes_max`.

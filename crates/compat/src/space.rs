@@ -1,5 +1,6 @@
 //! One namespace, as the plane knows it.
 
+use crate::bounds::{COUNT_BUSY_MS, COUNT_IDLE_MS, TAIL_BYTES_MAX};
 use crate::dialect::{Counted, Dialect, Settings, Topic};
 use crate::names::Names;
 use crate::presence::{Presence, Tail};
@@ -7,12 +8,6 @@ use crate::question::Round;
 use crate::verb::{Letter, Verb};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Bytes of the latest letters that a namespace remembers, in each dialect. Letters above it are not told to a server that appears.
-const TAIL_BYTES_MAX: usize = 1024 * 1024;
-/// How often servers are counted while something is said, and while nothing is.
-const COUNT_BUSY_MS: u64 = 20;
-const COUNT_IDLE_MS: u64 = 1_000;
 
 /// A question of ours that waits until servers are counted.
 #[derive(Debug)]

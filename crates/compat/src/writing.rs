@@ -1,13 +1,12 @@
 //! JSON text of what we say, in the order in which Node writes its members. MessagePack is made of the same text.
 
+use crate::bounds::NUMBER_DIGITS_MAX;
 use crate::verb::{Args, Event, Fetched, Selection};
 use wire::plain::msgpack;
 use wire::{json, socketio};
 
 /// What Node's servers report of a handshake and we do not keep. Its members must be there: applications read them.
 const HANDSHAKE: &str = r#"{"headers":{},"time":"","address":"","xdomain":false,"secure":false,"issued":0,"url":"","query":{},"auth":{}}"#;
-/// Beyond these digits a name is a name, not a number of JavaScript.
-const NUMBER_DIGITS_MAX: usize = 15;
 
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = Vec::new();

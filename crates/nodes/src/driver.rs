@@ -234,9 +234,11 @@ impl Driver {
     /// At the start nobody knows this node, and it knows nobody: what it sent then would reach no one. A node whose lease stands
     /// without a heartbeat is dead or frozen. It is not waited for: what is sent from now on is kept for it.
     fn meet(&mut self) {
-        let heard_enough = self.node.probes_back() >= PROBES_ALONE;
+        if self.is_met || !self.up {
+            return;
+        }
         let is_whole = self.rig.roster.is_whole() && !self.leases.guests.are_awaited();
-        if !self.is_met && self.up && (is_whole || heard_enough) {
+        if is_whole || self.node.counts().probes_back >= PROBES_ALONE {
             self.is_met = true;
             let silent = self.rig.roster.silent().into_iter();
             silent
@@ -590,18 +592,16 @@ impl Driver {
     }
 
     fn count(&self) {
-        let (gauges, sent) = (&self.rig.gauges, self.node.sent());
-        let received = self.node.received_in_all();
+        let (gauges, counts) = (&self.rig.gauges, self.node.counts());
+        let (sent, received, refusals) = (counts.sent, counts.received, counts.refusals);
         for (cell, frames) in gauges.frames.iter().zip(sent.frames) {
             Gauges::set(cell, frames);
         }
-        let waiting = self.node.queued_bytes();
-        self.rig.uplink.engine_holds(waiting);
+        self.rig.uplink.engine_holds(counts.queued_bytes);
         let hears_all = self.node.hears_all_peers(SILENCE_US);
         self.rig.uplink.hears_all(hears_all);
-        let peers = self.node.peers().count() as u64;
+        let peers = self.node.neighbours().up().count() as u64;
         self.rig.uplink.counts_nodes(peers);
-        let refusals = self.node.refusals();
         for (cell, value) in [
             (&gauges.peers, peers),
             (&gauges.letters, sent.letters),
@@ -611,8 +611,8 @@ impl Driver {
             (&gauges.gone, sent.gone),
             (&gauges.gaps, received.gaps),
             (&gauges.questions_asked, received.asked),
-            (&gauges.interest_misses, self.node.interest_misses()),
-            (&gauges.ring_us, self.node.ring_us()),
+            (&gauges.interest_misses, counts.interest_misses),
+            (&gauges.ring_us, counts.ring_us),
             (&gauges.queued_bytes, self.rig.uplink.waiting() as u64),
             (&gauges.strangers, self.leases.guests.refused()),
             (&gauges.versions, refusals.versions),
@@ -633,7 +633,7 @@ impl Driver {
         })
         .await;
         self.node.leave();
-        self.leave_until(deadline, |driver| driver.node.queued_bytes() == 0)
+        self.leave_until(deadline, |driver| driver.node.counts().queued_bytes == 0)
             .await;
         let bytes = self.rig.uplink.waiting();
         if bytes > 0 {

@@ -222,7 +222,7 @@ impl Member {
         let mut place =
             place.map_err(|why| format!("the record of the place in the cluster has {why}"))?;
         // Shards may serve somebody before the thread begins.
-        let peers: Vec<Peer> = place.peers().collect();
+        let peers: Vec<Peer> = place.neighbours().up().collect();
         for peer in &peers {
             self.uplink.meets(peer.node.0);
             self.roster.up(peer.node.0, peer.epoch.0);

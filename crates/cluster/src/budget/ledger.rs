@@ -2,7 +2,8 @@
 
 use super::sheet::{Entry, Sheet};
 use super::split::{Claim, split};
-use super::{ENTRIES_MAX, GRACE_US, KINDS, Key, Limit, NAMED_MAX, Usage};
+use super::{GRACE_US, Key, Limit, Usage};
+use crate::bounds::{ENTRIES_MAX, KINDS, NAMED_MAX};
 use crate::frame::{NodeId, Peer};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -21,16 +21,11 @@ mod ledger;
 mod sheet;
 mod split;
 
+pub use crate::bounds::{ENTRIES_MAX, KINDS, NAMED_MAX, SHEET_BYTES_MAX};
 pub use ledger::{Change, Ledger, Source};
-pub use sheet::{Entry, SHEET_BYTES_MAX, Sheet};
+pub use sheet::{Entry, Sheet};
 pub use split::{Claim, split};
 
-/// Kinds of budgets that a sheet has room for.
-pub const KINDS: usize = 8;
-/// Keys that a node names of its own accord. Of further ones it uses its rest share only.
-pub const NAMED_MAX: usize = 8_192;
-/// Keys on a sheet, those included that others named first.
-pub const ENTRIES_MAX: usize = 2 * NAMED_MAX;
 /// The board forgets a sheet so long after it was shown.
 pub const SHEET_US: u64 = 6_000_000;
 /// A node that has no sheet, and is not heard, keeps its shares for so long.

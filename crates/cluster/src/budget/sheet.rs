@@ -1,15 +1,11 @@
 //! The sheet that a node shows the others, and its written form. Whoever can write to the board writes what he likes: a sheet that does not
 //! fit is no sheet.
 
-use super::{ENTRIES_MAX, KINDS, Key};
+use super::Key;
+use crate::bounds::{ENTRIES_MAX, KINDS, SHEET_BYTES_MAX};
 use crate::frame::{Epoch, NodeId, Peer};
 use std::collections::BTreeMap;
 
-/// No sheet is longer.
-pub const SHEET_BYTES_MAX: usize = 64 + KINDS * 10 + ENTRIES_MAX * ENTRY_BYTES_MAX;
-
-/// Kind, holder, and three numbers of at most five bytes.
-const ENTRY_BYTES_MAX: usize = 1 + 8 + 3 * 5;
 /// The first byte of a sheet; no frame begins so.
 const VERSION: u8 = 0xb1;
 const LEFT: u8 = 1;

@@ -1,6 +1,8 @@
 //! How fast letters that waited for a repair are handed on. What gathered while a node or its engine stood still would reach members
 //! all at once, and end those that read as fast as usual.
 
+use crate::bounds::DOUBLINGS_MAX;
+
 /// The least speed, bytes in a second, and what passes at once.
 const FLOOR: u64 = 1024 * 1024;
 const BURST_BYTES: u64 = 256 * 1024;
@@ -9,8 +11,6 @@ const LATE_US: u64 = 1_000_000;
 /// It is looked so often whether the next may go.
 const PACED_US: u64 = 2_000;
 const SECOND_US: u64 = 1_000_000;
-/// The speed doubles each second, so often at most: nothing waits for long.
-const DOUBLINGS_MAX: u64 = 12;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {

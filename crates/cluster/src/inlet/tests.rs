@@ -38,8 +38,8 @@ fn a_long_repair_of_one_sequence_gave_the_other_one_up() {
         .iter()
         .partition(|publish| publish.channel == crate::outlet::Channel::Flood);
     assert!(flood.len() >= 60 && inbox.len() >= 60);
-    let (known, mut out) = (outlet.known().next().expect("a lane"), Vec::new());
-    inlet.heartbeat(outlet.flood_position(), Some(known), &mut out);
+    let (known, mut out) = (outlet.lanes().known().next().expect("a lane"), Vec::new());
+    inlet.heartbeat(outlet.lanes().flood_position(), Some(known), &mut out);
     let mut now_us = 0;
     // One frame comes at each tick: first all of one sequence, which takes six seconds, then all of the other.
     for publish in inbox.into_iter().chain(flood) {
@@ -50,7 +50,7 @@ fn a_long_repair_of_one_sequence_gave_the_other_one_up() {
     inlet.tick(now_us + TICK_US, TICK_US, true, &mut out);
     assert_eq!((inlet.received().lost, out.len()), (0, 120));
     // What nobody repairs is given up after all.
-    inlet.heartbeat(outlet.flood_position() + 1, Some(known), &mut out);
+    inlet.heartbeat(outlet.lanes().flood_position() + 1, Some(known), &mut out);
     for _ in 0..Limits::default().patience_us / TICK_US + 5 {
         now_us += TICK_US;
         inlet.tick(now_us, TICK_US, true, &mut out);
@@ -76,7 +76,7 @@ fn frames(count: u64, bytes: usize, every_us: u64) -> (Outlet, Vec<Publish>) {
 fn letters_that_were_overtaken_were_asked_for() {
     let (outlet, frames) = frames(3, 10, 1_000_000);
     let (mut inlet, mut out) = (Inlet::new(peer(0), Limits::default()), Vec::new());
-    let known = outlet.known().next().expect("a lane");
+    let known = outlet.lanes().known().next().expect("a lane");
     let first = Known { sent: 1, ..known };
     inlet.heartbeat(0, Some(first), &mut out);
     let mut asks = Vec::new();
@@ -115,7 +115,7 @@ fn what_was_repaired_came_all_at_once() {
     let (count, bytes, every_us) = (3_600, 3_000, 3_333);
     let (outlet, frames) = frames(count, bytes, every_us);
     let (mut inlet, mut out) = (Inlet::new(peer(0), Limits::default()), Vec::new());
-    let known = outlet.known().next().expect("a lane");
+    let known = outlet.lanes().known().next().expect("a lane");
     inlet.heartbeat(0, Some(Known { sent: 0, ..known }), &mut out);
     let (mut now_us, mut at) = (0, 0);
     let mut most = (0, 0);
@@ -175,7 +175,7 @@ fn what_waits_is_charged_with_its_message() {
     (0..100).for_each(|_| outlet.send(&[NodeId(1)], b"x", 2_000));
     outlet.take(&mut frames, 4_000);
     let (mut inlet, mut out) = (Inlet::new(peer(0), Limits::default()), Vec::new());
-    let known = outlet.known().next().expect("a lane");
+    let known = outlet.lanes().known().next().expect("a lane");
     inlet.heartbeat(0, Some(known), &mut out);
     let late = &frames[1..];
     late.iter()

@@ -1,27 +1,25 @@
 //! Heartbeats: that this node lives, how far it is, and what those of others say.
 
-use super::{ANSWER_US, Event, Node, SILENCE_US, WORKING_US};
+use super::{Event, Node, SILENCE_US};
 use crate::frame::{self, Beat, Known, Peer};
 use crate::inlet::Output;
-use crate::interest::DOUBT_US;
 use crate::letter::WANT;
-use crate::outlet::Channel;
-
-/// So long after a heartbeat of version 1 this node says its own in that version, too.
-pub(super) const OLD_US: u64 = 60_000_000;
+use crate::outlet::{Channel, Closed, Worth};
+use crate::pulse::WORKING_US;
 
 impl Node {
     pub(super) fn beat(&mut self) {
         // It names a position, and all keys up to now must be told there.
-        self.outlet.end_flood_frame(self.now_us);
-        let is_told = self.interest.is_told();
+        (self.outlet).close(Channel::Flood, Closed::Waited, self.now_us);
+        let is_told = self.keys.told().is_some();
         let known: Vec<Known> = self
             .outlet
+            .lanes()
             .known()
             .map(|known| {
-                let neighbour = self.neighbours.get(&known.peer.node);
+                let neighbour = self.neighbours.get(known.peer.node);
                 let (got_flood, heard) = neighbour.map_or((0, 0), |neighbour| {
-                    (neighbour.inlet.got_flood(), neighbour.beat)
+                    (neighbour.inlet.got_flood(), neighbour.beat())
                 });
                 let heard = if is_told { heard } else { 0 };
                 Known {
@@ -33,21 +31,21 @@ impl Node {
             .collect();
         let beat = Beat {
             number: self.pulse.beat(self.now_us),
-            flood: self.outlet.flood_position(),
-            hears: self.hears(),
+            flood: self.outlet.lanes().flood_position(),
+            hears: self.pulse.hears(self.now_us),
         };
         let mut say = |version| {
             let heartbeat = frame::write_heartbeat(self.me, version, beat, &known);
-            self.outlet.push_unsequenced(Channel::Flood, heartbeat);
+            (self.outlet.queue).push(Channel::Flood, heartbeat, Worth::Once);
         };
         say(frame::NEWEST);
         // Of two that are one heartbeat, a node that reads both takes the first.
-        if self.now_us < self.old_until_us {
+        if self.pulse.says_old(self.now_us) {
             say(frame::VERSION);
         }
         let probe = frame::write_probe(self.me);
         let mine = Channel::Inbox(self.me.node);
-        self.outlet.push_unsequenced(mine, probe);
+        self.outlet.queue.push(mine, probe, Worth::Once);
     }
 
     pub(super) fn on_heartbeat(
@@ -58,28 +56,22 @@ impl Node {
         out: &mut Vec<Output>,
     ) {
         let us = known.iter().find(|known| known.peer == self.me).copied();
-        let Some(neighbour) = self.neighbours.get_mut(&peer.node) else {
+        let Some(neighbour) = self.neighbours.get_mut(peer.node) else {
             return;
         };
-        let silence_us = self.now_us - std::mem::replace(&mut neighbour.heard_us, self.now_us);
-        if silence_us > SILENCE_US && neighbour.up {
-            self.heartbeat_us = self.heartbeat_us.min(self.now_us + ANSWER_US);
+        let silence_us = neighbour.speaks(self.now_us);
+        if silence_us > SILENCE_US && neighbour.is_up() {
+            self.pulse.hurry(self.now_us);
         }
-        if silence_us > WORKING_US && neighbour.up {
+        if silence_us > WORKING_US && neighbour.is_up() {
             neighbour.inlet.slow_down(self.now_us);
         }
         neighbour.inlet.heartbeat(flood, us, out);
         if let Some(us) = us {
-            neighbour.confirmed = neighbour.confirmed.max(us.got_flood);
             let sent_us = self.pulse.sent_us(us.heard, self.now_us);
-            let claim = sent_us.map(|sent_us| (flood, sent_us));
-            let too_old = |(_, sent_us): &mut (u64, u64)| *sent_us + DOUBT_US < self.now_us;
-            while neighbour.claims.pop_front_if(too_old).is_some() {}
-            neighbour.claims.extend(claim);
+            neighbour.claim(us, flood, sent_us, self.now_us);
         }
-        if !std::mem::replace(&mut neighbour.up, true) {
-            neighbour.silent_us = 0;
-            neighbour.confirmed = 0;
+        if neighbour.comes() {
             self.outlet.add(peer, self.now_us);
             self.interest.add(peer.node);
             self.events.push_back(Event::Up(peer));

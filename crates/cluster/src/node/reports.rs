@@ -1,8 +1,8 @@
 //! What can be read of a node.
 
-use super::{Node, Refusals};
+use super::{Neighbours, Node, Refusals};
 use crate::faults::{self, Fault};
-use crate::frame::{NodeId, Peer};
+use crate::frame::NodeId;
 use crate::pulse::State;
 use crate::{inlet, outlet};
 
@@ -26,21 +26,40 @@ pub struct Hearing {
     pub peers: Vec<Heard>,
 }
 
+/// How often things happened, and how much waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// What was sent.
+    pub sent: outlet::Sent,
+    /// What all peers sent, those that went included.
+    pub received: inlet::Received,
+    /// What was refused.
+    pub refusals: Refusals,
+    /// Times that what was known of a peer's keys turned out to be incomplete: until it has told them again, it is sent everything.
+    pub interest_misses: u64,
+    /// Own probes that came back. Others that are there speak as often.
+    pub probes_back: u64,
+    /// Bytes of frames that the engine has not taken yet.
+    pub queued_bytes: usize,
+    /// Microseconds of traffic that can be repaired.
+    pub ring_us: u64,
+}
+
 impl Node {
     /// Its clock at the last call.
     pub fn now_us(&self) -> u64 {
         self.now_us
     }
 
-    /// All other nodes that were heard, also those that are not up.
-    pub fn heard(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.neighbours.keys().copied()
+    /// The other nodes.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
     }
 
     /// Whether letters may be sent now. While the engine takes nothing, or this node stood still, they wait: what others hold is heard
     /// anew before. A peer that does not tell it soon is sent everything.
     pub fn may_send(&self) -> bool {
-        let mut peers = self.peers();
+        let mut peers = self.neighbours.up();
         match self.pulse.state(self.now_us) {
             _ if faults::is_back(Fault::SentBeforeHearing) => true,
             State::Away => peers.next().is_none(),
@@ -51,10 +70,10 @@ impl Node {
 
     /// How well it hears the others now.
     pub fn hearing(&self) -> Hearing {
-        let up = self.neighbours.iter().filter(|(_, one)| one.up);
-        let heard = up.map(|(node, one)| Heard {
-            node: *node,
-            silent_us: self.now_us.saturating_sub(one.heard_us),
+        let up = self.neighbours.all().filter(|one| one.is_up());
+        let heard = up.map(|one| Heard {
+            node: one.inlet.peer().node,
+            silent_us: self.now_us.saturating_sub(one.heard_us()),
             received: one.inlet.received(),
         });
         Hearing {
@@ -63,58 +82,25 @@ impl Node {
         }
     }
 
-    /// Peers that are up.
-    pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
-        let up = self.neighbours.values().filter(|neighbour| neighbour.up);
-        up.map(|neighbour| neighbour.inlet.peer())
-    }
-
     /// Whether the engine works, and neither it nor a peer that is up was silent for so long. A thread that got no time for a moment heard nobody
     /// meanwhile, and goes on.
     pub fn hears_all_peers(&self, silence_us: u64) -> bool {
-        let is_recent = |back_us: u64| self.now_us - back_us < silence_us;
-        let mut own = [self.probe_back_us, self.beat_back_us].into_iter();
-        let mut up = self.neighbours.values().filter(|one| one.up);
-        own.all(|back_us| back_us.is_some_and(is_recent))
-            && up.all(|one| one.silent_us < silence_us)
+        let own_us = self.pulse.silence_us(self.now_us);
+        let mut up = self.neighbours.all().filter(|one| one.is_up());
+        own_us.is_some_and(|own_us| own_us < silence_us)
+            && up.all(|one| one.silent_us() < silence_us)
     }
 
-    /// Bytes of frames that the engine has not taken yet.
-    pub fn queued_bytes(&self) -> usize {
-        self.outlet.queued_bytes()
-    }
-
-    /// Counters of what was sent.
-    pub fn sent(&self) -> outlet::Sent {
-        self.outlet.sent()
-    }
-
-    /// Counters of what each peer sent.
-    pub fn received(&self) -> impl Iterator<Item = (Peer, inlet::Received)> + '_ {
-        self.neighbours
-            .values()
-            .map(|neighbour| (neighbour.inlet.peer(), neighbour.inlet.received()))
-    }
-
-    /// Counters of what all peers sent, those that went included.
-    pub fn received_in_all(&self) -> inlet::Received {
-        let mut all = self.received_before;
-        self.received().for_each(|(_, received)| all += received);
-        all
-    }
-
-    /// Times that what was known of a peer's keys turned out to be incomplete: until it has told them again, it is sent everything.
-    pub fn interest_misses(&self) -> u64 {
-        self.interest.misses()
-    }
-
-    /// Counters of what was refused.
-    pub fn refusals(&self) -> Refusals {
-        self.refusals
-    }
-
-    /// Microseconds of traffic that can be repaired.
-    pub fn ring_us(&self) -> u64 {
-        self.outlet.ring_us(self.now_us)
+    /// Counters.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            sent: self.outlet.sent(),
+            received: self.neighbours.received(),
+            refusals: self.refusals,
+            interest_misses: self.interest.misses(),
+            probes_back: self.pulse.probes_back(),
+            queued_bytes: self.outlet.queue.bytes(),
+            ring_us: self.outlet.lanes().ring_us(self.now_us),
+        }
     }
 }

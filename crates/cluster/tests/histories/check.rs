@@ -52,7 +52,7 @@ impl World<'_> {
             }
         }
         for life in self.lives.iter().filter(|life| life.alive) {
-            let peers = life.node.peers().count();
+            let peers = life.node.neighbours().up().count();
             assert_eq!(peers, self.present.len() - 1, "{:?}", life.peer);
         }
         outcome.asked = self.asked().saturating_sub(self.asked_before);
@@ -80,7 +80,6 @@ impl World<'_> {
     /// Questions for missing letters.
     pub(super) fn asked(&self) -> u64 {
         let alive = self.lives.iter().filter(|life| life.alive);
-        let received = alive.flat_map(|life| life.node.received());
-        received.map(|(_, received)| received.asked).sum()
+        alive.map(|life| life.node.counts().received.asked).sum()
     }
 }

@@ -61,7 +61,7 @@ impl Driver {
     pub(super) fn go_on(&mut self) {
         self.is_met = true;
         // Shards ask all of them for the numbers of members: they know none.
-        self.gone.extend(self.node.heard());
+        self.gone.extend(self.node.neighbours().heard());
         self.take_parcels();
         self.node.settle();
         self.tell_up();

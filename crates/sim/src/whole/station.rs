@@ -102,7 +102,7 @@ impl Station {
     pub(crate) fn restore(&mut self, me: Peer, limits: Limits, place: &[u8]) {
         self.node = Node::restored(me, limits, place).expect("a record of a node");
         self.is_met = true;
-        self.gone.extend(self.node.heard());
+        self.gone.extend(self.node.neighbours().heard());
     }
 
     /// All members are known: what nobody holds any more is given back.
@@ -169,16 +169,17 @@ impl Station {
             self.node.take(&mut outcome.batch);
             self.under_way += usize::from(!outcome.batch.is_empty());
         }
-        self.uplink.engine_holds(self.node.queued_bytes());
+        self.uplink.engine_holds(self.node.counts().queued_bytes);
         self.uplink.hears_all(self.node.hears_all_peers(SILENCE_US));
-        self.uplink.counts_nodes(self.node.peers().count() as u64);
+        self.uplink
+            .counts_nodes(self.node.neighbours().up().count() as u64);
         outcome
     }
 
     fn meet(&mut self) {
-        let up: BTreeSet<NodeId> = self.node.peers().map(|peer| peer.node).collect();
+        let up: BTreeSet<NodeId> = self.node.neighbours().up().map(|peer| peer.node).collect();
         self.awaited.retain(|peer| !up.contains(&peer.node));
-        let heard_enough = self.node.probes_back() >= PROBES_ALONE;
+        let heard_enough = self.node.counts().probes_back >= PROBES_ALONE;
         if !self.is_met && (self.awaited.is_empty() || heard_enough) {
             self.is_met = true;
             for peer in std::mem::take(&mut self.awaited) {

@@ -1,6 +1,5 @@
 //! One sequence of letters, and what is kept of it for repair.
 
-use super::Limits;
 use crate::frame::{self, Batch, Peer};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ pub(super) struct Kept {
 }
 
 /// One sequence of letters: to one peer, or to all.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Lane {
     /// 0 for the flood.
     pub(super) id: u32,
@@ -31,9 +30,10 @@ pub(super) struct Lane {
 }
 
 /// Whether a lane's peer is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Rest {
     /// It is.
+    #[default]
     Awake,
     /// It was given up, and missed nothing before this time. Frames are kept for it and not published.
     Kept(u64),
@@ -47,12 +47,7 @@ impl Lane {
             id,
             to,
             base,
-            closed: 0,
-            open: Vec::new(),
-            open_count: 0,
-            opened_us: 0,
-            kept: VecDeque::new(),
-            rest: Rest::Awake,
+            ..Self::default()
         }
     }
 
@@ -82,43 +77,38 @@ impl Lane {
         bytes
     }
 
-    /// Position that the next letter gets.
-    pub(super) fn next(&self) -> u64 {
-        self.closed + u64::from(self.open_count) + 1
+    /// Position of the last letter.
+    pub(super) fn last(&self) -> u64 {
+        self.closed + u64::from(self.open_count)
     }
-}
 
-pub(super) fn is_full(lane: &Lane, limits: &Limits) -> bool {
-    lane.open.len() >= limits.frame_bytes || lane.open_count >= limits.frame_letters
-}
-
-/// Makes a frame of a lane's open letters and keeps it.
-pub(super) fn close(
-    me: Peer,
-    lane: &mut Lane,
-    to: Option<(Peer, u32)>,
-    flood_before: u64,
-    links: &[(u32, u64)],
-    now_us: u64,
-) -> Arc<[u8]> {
-    let count = std::mem::take(&mut lane.open_count);
-    let first = lane.closed + 1;
-    lane.closed += u64::from(count);
-    let batch = Batch {
-        to,
-        first,
-        count,
-        flood_before,
-        links,
-        letters: &lane.open,
-    };
-    let frame: Arc<[u8]> = frame::write_letters(me, &batch).into();
-    lane.open.clear();
-    lane.kept.push_back(Kept {
-        first,
-        last: lane.closed,
-        sent_us: now_us,
-        frame: Arc::clone(&frame),
-    });
-    frame
+    /// Makes a frame of the open letters and keeps it.
+    pub(super) fn close(
+        &mut self,
+        me: Peer,
+        flood_before: u64,
+        links: &[(u32, u64)],
+        now_us: u64,
+    ) -> Arc<[u8]> {
+        let count = std::mem::take(&mut self.open_count);
+        let first = self.closed + 1;
+        self.closed += u64::from(count);
+        let batch = Batch {
+            to: self.to.map(|peer| (peer, self.id)),
+            first,
+            count,
+            flood_before,
+            links,
+            letters: &self.open,
+        };
+        let frame: Arc<[u8]> = frame::write_letters(me, &batch).into();
+        self.open.clear();
+        self.kept.push_back(Kept {
+            first,
+            last: self.closed,
+            sent_us: now_us,
+            frame: Arc::clone(&frame),
+        });
+        frame
+    }
 }

@@ -1,93 +1,75 @@
-//! A node's outlet as a record, and back. Questions of peers are left out: they are asked again.
+//! The lanes of a node as a record, and back.
 
+use super::Lanes;
 use super::lane::{Kept, Lane, Rest};
-use super::{Channel, Limits, Outlet, Worth};
-use crate::frame::{self, Epoch, Frame, NodeId, Peer, bounded};
+use crate::frame::{self, Epoch, Peer, bounded, node_id, own_frame};
+use crate::outlet::limits::Limits;
+use crate::outlet::queue::Channel;
 use handoff::cluster as record;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-impl Outlet {
-    /// All frames that can be sent again, and those that wait.
-    ///
-    /// # Errors
-    /// Some are under way to the engine: nobody knows of them.
-    pub(crate) fn record(&self) -> Result<record::Sent, &'static str> {
-        if self.under_way > 0 {
-            return Err("frames are under way to the engine");
-        }
-        let kept = self.queue.iter().filter(|frame| frame.worth == Worth::Kept);
-        Ok(record::Sent {
+impl Lanes {
+    /// All frames that can be sent again.
+    pub(in crate::outlet) fn record(&self, queue: Vec<record::Queued>) -> record::Sent {
+        record::Sent {
             flood: Some(lane_record(&self.flood)),
-            lanes: self.lanes.values().map(lane_record).collect(),
-            last_lane: self.last_lane,
+            lanes: self.inboxes.values().map(lane_record).collect(),
+            last_lane: self.last_id,
             resting: self.resting.iter().map(|node| u32::from(node.0)).collect(),
-            queue: kept
-                .map(|publish| record::Queued {
-                    node: match publish.channel {
-                        Channel::Flood => None,
-                        Channel::Inbox(node) => Some(u32::from(node.0)),
-                    },
-                    frame: publish.frame.to_vec(),
-                })
-                .collect(),
-        })
+            queue,
+        }
     }
 
-    /// The outlet of a record.
+    /// The lanes of a record.
     ///
     /// # Errors
     /// The record contradicts itself: in what.
-    pub(crate) fn restored(
+    pub(in crate::outlet) fn restored(
         me: Peer,
         limits: Limits,
         sent: &record::Sent,
         now_us: u64,
     ) -> Result<Self, &'static str> {
-        let mut outlet = Self::new(me, limits);
+        let mut lanes = Self::new(me, limits);
         let flood = sent.flood.as_ref().ok_or("no flood")?;
-        outlet.flood = lane(me, flood, now_us)?;
-        outlet.last_lane = sent.last_lane.min(u32::MAX / 2);
+        lanes.flood = lane(me, flood, now_us)?;
+        lanes.last_id = sent.last_lane.min(u32::MAX / 2);
         for found in &sent.lanes {
             let lane = lane(me, found, now_us)?;
             let peer = lane.to.ok_or("a lane to nobody")?;
-            let fits = peer.node != me.node
-                && lane.id <= outlet.last_lane
-                && lane.base <= outlet.flood.closed;
-            if !fits || outlet.lanes.values().any(|other| other.id == lane.id) {
+            let fits =
+                peer.node != me.node && lane.id <= lanes.last_id && lane.base <= lanes.flood.closed;
+            if !fits || lanes.inboxes.values().any(|other| other.id == lane.id) {
                 return Err("a lane that cannot be");
             }
-            if lane.open_count > 0 {
-                outlet.open.push(peer.node);
-            }
-            if outlet.lanes.insert(peer.node, lane).is_some() {
+            if lanes.inboxes.insert(peer.node, lane).is_some() {
                 return Err("two lanes to one node");
             }
         }
-        let both = outlet.flood.open_count > 0 && !outlet.open.is_empty();
-        if both {
+        lanes.restore_open()?;
+        lanes.rest_of(sent)?;
+        lanes.age();
+        Ok(lanes)
+    }
+
+    /// Lanes whose frames are open, the oldest one first.
+    fn restore_open(&mut self) -> Result<(), &'static str> {
+        let open = self.inboxes.iter().filter(|(_, lane)| lane.open_count > 0);
+        let mut open: Vec<_> = open.map(|(node, lane)| (lane.opened_us, *node)).collect();
+        if self.flood.open_count > 0 && !open.is_empty() {
             return Err("open letters in both sequences");
         }
-        outlet.rest_of(sent)?;
-        outlet.age();
-        for queued in &sent.queue {
-            let channel = match queued.node {
-                None => Channel::Flood,
-                Some(node) => Channel::Inbox(number(node)?),
-            };
-            outlet.enqueue(channel, own_frame(me, &queued.frame)?, Worth::Kept);
-        }
-        Ok(outlet)
+        open.sort_unstable();
+        self.open = open.into_iter().map(|(_, node)| node).collect();
+        Ok(())
     }
 
     /// Peers that were given up.
     fn rest_of(&mut self, sent: &record::Sent) -> Result<(), &'static str> {
         for node in &sent.resting {
-            let node = number(*node)?;
-            let rests = self
-                .lanes
-                .get(&node)
-                .is_some_and(|lane| lane.rest != Rest::Awake);
+            let node = node_id(*node)?;
+            let lane = self.inboxes.get(&node);
+            let rests = lane.is_some_and(|lane| lane.rest != Rest::Awake);
             if !rests || self.resting.contains(&node) {
                 return Err("a node that rests and does not");
             }
@@ -98,22 +80,18 @@ impl Outlet {
 
     /// The kept frames of all lanes in the order of their age.
     fn age(&mut self) {
-        let mut ages = BTreeMap::<u64, Vec<(Option<NodeId>, u32)>>::new();
-        let lanes = self.lanes.iter();
-        let lanes = lanes.map(|(node, lane)| (Some(*node), lane));
-        for (node, lane) in lanes.chain([(None, &self.flood)]) {
+        let mut ages = BTreeMap::<u64, Vec<(Channel, u32)>>::new();
+        let inboxes = self.inboxes.iter();
+        let inboxes = inboxes.map(|(node, lane)| (Channel::Inbox(*node), lane));
+        for (channel, lane) in inboxes.chain([(Channel::Flood, &self.flood)]) {
             for kept in &lane.kept {
                 self.kept_bytes += kept.frame.len();
-                ages.entry(kept.sent_us).or_default().push((node, lane.id));
+                let same = ages.entry(kept.sent_us).or_default();
+                same.push((channel, lane.id));
             }
         }
         self.ages = ages.into_values().flatten().collect();
     }
-}
-
-fn number(node: u32) -> Result<NodeId, &'static str> {
-    let node = u16::try_from(node).map_err(|_| "a number that no node can have")?;
-    Ok(NodeId(node))
 }
 
 fn lane_record(lane: &Lane) -> record::Lane {
@@ -150,7 +128,7 @@ fn lane(me: Peer, record: &record::Lane, now_us: u64) -> Result<Lane, &'static s
     let to = match record.id {
         0 => None,
         _ => Some(Peer {
-            node: number(record.node)?,
+            node: node_id(record.node)?,
             epoch: Epoch(record.epoch),
         }),
     };
@@ -182,12 +160,4 @@ fn lane(me: Peer, record: &record::Lane, now_us: u64) -> Result<Lane, &'static s
         });
     }
     Ok(lane)
-}
-
-/// A frame that this node made.
-fn own_frame(me: Peer, bytes: &[u8]) -> Result<Arc<[u8]>, &'static str> {
-    match frame::read(bytes) {
-        Ok((peer, Frame::Letters(_) | Frame::Bye { .. })) if peer == me => Ok(bytes.into()),
-        _ => Err("a frame that this node did not make"),
-    }
 }
