@@ -227,8 +227,9 @@ impl World {
         } else if self.people[name].client.main == link {
             self.hears_packets(name, bytes);
             let person = &self.people[name];
-            let is_websocket = person.client.transport != Transport::Polling;
-            let is_closed = is_websocket && self.links[link].is_over || person.is_gone();
+            // A poll that was answered may end its connection.
+            let waits = person.client.transport != Transport::Polling || person.client.polling;
+            let is_closed = waits && self.links[link].is_over || person.is_gone();
             if is_closed && person.is_away {
                 self.is_not_let_in(name, AGAIN_US);
             } else if is_closed {
