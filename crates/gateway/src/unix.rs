@@ -68,12 +68,10 @@ impl SocketFiles {
 }
 
 /// The place of a socket, locked: one process at a time looks who is there and takes it. The lock is a file beside the socket that nobody else may
-/// open. It goes with the lock; one that a killed process leaves is nobody's.
+/// open. It goes with the lock; one that a killed process leaves is nobody's. A file system without room for it has none for a socket either:
+/// what stands there can still be replaced and removed, without a lock.
 #[derive(Debug)]
-struct Place {
-    path: PathBuf,
-    _held: File,
-}
+struct Place(Option<(PathBuf, File)>);
 
 impl Place {
     fn lock(socket: &Path) -> Result<Self> {
@@ -83,7 +81,10 @@ impl Place {
         let file = loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
-            let file = options.mode(0o600).open(&path).with_context(cannot)?;
+            let file = match options.mode(0o600).open(&path) {
+                Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(Self(None)),
+                opened => opened.with_context(cannot)?,
+            };
             match file.try_lock() {
                 Ok(()) if is_at(&file, &path) => break file,
                 // Another process had it, and has taken the file away.
@@ -94,14 +95,16 @@ impl Place {
                 Err(error) => return Err(error).with_context(cannot),
             }
         };
-        Ok(Self { path, _held: file })
+        Ok(Self(Some((path, file))))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove the lock of a socket's place");
+        if let Some((path, _)) = &self.0
+            && let Err(error) = fs::remove_file(path)
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot remove the lock of a socket's place");
         }
     }
 }

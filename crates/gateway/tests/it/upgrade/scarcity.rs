@@ -1,8 +1,10 @@
 //! There is too little of something for a successor: memory, room on the disk. The process that runs says so and goes on.
 
-use super::chain::Chain;
+use super::chain::{Chain, lives, signal, started};
 use super::troubles::Pair;
 use crate::harness::client::{Plain, SocketIo};
+use crate::harness::{PATIENCE, eventually};
+use rustix::process::Signal;
 use serde_json::json;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -105,22 +107,33 @@ impl Drop for Small {
 #[ignore = "needs root: cargo xtask test foreign"]
 fn a_full_disk_is_found_before_the_last_word() {
     let folder = tempfile::tempdir().expect("a folder");
-    // The folder itself is one of them, and the socket that stands there.
-    let small = Small::mount(folder.path().join("run"), 3);
+    // The folder itself, the socket that stands there, and two more: the place of a socket is locked by a file while it is taken.
+    let small = Small::mount(folder.path().join("run"), 4);
     let socket = small.0.join("upgrade.sock");
     let mut chain = Chain::start_at(CONFIG, &socket);
     let mut pair = Pair::join(&chain);
-    let filler = small.0.join("filler");
-    fs::write(&filler, "").expect("the last one");
-    for _ in 0..2 {
+    let fillers = ["one", "two"].map(|name| small.0.join(name));
+    for filler in &fillers {
+        fs::write(filler, "").expect("the last ones");
+    }
+    for filler in &fillers {
         let text = chain.failing_upgrade(&[]);
         assert!(text.contains("this process goes on"), "{text}");
         pair.talk();
+        assert!(socket.exists(), "it is found where it was");
+        fs::remove_file(filler).expect("room");
     }
-    assert!(socket.exists(), "it is found where it was");
-    fs::remove_file(&filler).expect("room");
-    chain.upgrade();
+    let (text, _) = chain.upgrade();
     pair.talk();
+    // At its end nothing is needed to take the socket away. The process before holds its own until it has ended.
+    for filler in &fillers {
+        assert!(eventually(PATIENCE, || fs::write(filler, "").is_ok()));
+    }
+    let pid = started(&text).expect(&text);
+    drop(pair);
+    signal(pid, Signal::TERM);
+    assert!(eventually(PATIENCE, || !lives(pid)));
+    assert!(!socket.exists(), "it was taken away");
 }
 
 /// The history of a successor stands on a disk that is full: its clients go on, and so does the next process.
