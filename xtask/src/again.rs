@@ -11,6 +11,8 @@ const FAILURES_MAX: usize = 3;
 pub enum Runner {
     /// `cargo test`: single tests can be played again by their names.
     Cargo,
+    /// `node --test`: the files of tests that failed can be played again.
+    Node,
     /// Any other: the whole step is played again.
     Other,
 }
@@ -33,6 +35,7 @@ pub fn what_failed(runner: Runner, step: &str, output: &str, tally: Tally) -> Op
     }
     let names = match runner {
         Runner::Cargo => cargo_failures(output),
+        Runner::Node => return node_failures(output),
         Runner::Other if tally.passed > 0 => return Some(vec![format!("{failed} of {step}")]),
         Runner::Other => return None,
     };
@@ -48,9 +51,41 @@ fn cargo_failures(output: &str) -> Vec<String> {
     failed.collect()
 }
 
+/// The files of tests that failed, as `node --test` says them in TAP: a line for the test, then its place. `None` if one has no place.
+fn node_failures(output: &str) -> Option<Vec<String>> {
+    let mut lines = output.lines();
+    let mut files = Vec::new();
+    while let Some(line) = lines.next() {
+        if !line.starts_with("not ok ") {
+            continue;
+        }
+        let mut about = lines.by_ref().take_while(|line| *line != "  ...");
+        let place = about.find_map(|line| line.strip_prefix("  location: '"))?;
+        let (file, _) = place.split_once(".mjs:")?;
+        let file = format!("{file}.mjs");
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+    (!files.is_empty()).then_some(files)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// For one test of a page all pages were played again, for a quarter of an hour.
+    #[test]
+    fn one_failure_in_a_browser_cost_the_whole_step_again() {
+        let output = "ok 1 - a\n  ---\n  ...\nnot ok 2 - b\n  ---\n  duration_ms: 1\n  location: '/x/tests/b.test.mjs:9:1'\n  ...\nnot ok 3 - c\n  ---\n  location: '/x/tests/b.test.mjs:20:1'\n  ...\n";
+        let files = what_failed(Runner::Node, "browser", output, failed(1, 2));
+        assert_eq!(files, Some(vec!["/x/tests/b.test.mjs".to_owned()]));
+        let nowhere = "not ok 1 - b\n  ---\n  ...\n";
+        assert_eq!(
+            what_failed(Runner::Node, "browser", nowhere, failed(1, 1)),
+            None
+        );
+    }
 
     fn failed(passed: u64, failed: u64) -> Tally {
         Tally {

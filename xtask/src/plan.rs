@@ -291,6 +291,7 @@ fn browser() -> Step {
         .in_folder("web")
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .may_try_again()
+        .plays_files()
         .takes("2 min")
 }
 
@@ -306,6 +307,7 @@ fn node_workers() -> Step {
         .in_folder("sdk/node")
         .env("SOCKEYE_BIN", &built("ci/sockeye").display().to_string())
         .may_try_again()
+        .plays_files()
         .takes("20 s")
 }
 

@@ -32,6 +32,8 @@ pub struct Step {
     takes: &'static str,
     leaves_foreign_tests: bool,
     second_try: bool,
+    /// Its tests are files that `node --test` plays.
+    plays_files: bool,
     /// Words before the program.
     behind: &'static [&'static str],
     limit: Duration,
@@ -51,6 +53,7 @@ impl Step {
             takes: "",
             leaves_foreign_tests: false,
             second_try: false,
+            plays_files: false,
             behind: &[],
             limit: STEP_MAX,
         }
@@ -74,6 +77,12 @@ impl Step {
         self
     }
 
+    /// Its program ends with a call of `node --test`.
+    pub fn plays_files(mut self) -> Self {
+        self.plays_files = true;
+        self
+    }
+
     /// It computes while others wait, and hardly ever instead of them. Beside others that compute it goes on, ten times slower.
     pub fn behind_others(mut self) -> Self {
         self.behind = &["nice", "-n", "10"];
@@ -94,17 +103,25 @@ impl Step {
     }
 
     fn runner(&self) -> Runner {
-        if self.program == "cargo" {
-            Runner::Cargo
-        } else {
-            Runner::Other
+        match self.program.as_str() {
+            "cargo" => Runner::Cargo,
+            _ if self.plays_files => Runner::Node,
+            _ => Runner::Other,
         }
     }
 
-    /// Of a call of `cargo test`, only these tests.
+    /// Of a call of `cargo test`, only these tests; of one of `node --test`, only these files.
     fn only(mut self, names: &[String]) -> Self {
-        if self.runner() == Runner::Other {
-            return self;
+        match self.runner() {
+            Runner::Cargo => {}
+            Runner::Node => {
+                "node".clone_into(&mut self.program);
+                self.args = ["--test", "--test-timeout=300000", "--test-concurrency=1"]
+                    .map(str::to_owned)
+                    .into();
+                return self.args(names);
+            }
+            Runner::Other => return self,
         }
         if !self.args.iter().any(|arg| arg == "--") {
             self.args.push("--".to_owned());
@@ -167,7 +184,7 @@ impl Step {
     /// Cargo runs what it built, and locks the folder of the build no longer. Other programs do not lock it.
     fn is_built(&self, log: &Log) -> bool {
         let is_running = |line: &str| line.trim_start().starts_with("Running ");
-        self.runner() == Runner::Other || log.text().lines().any(is_running)
+        self.runner() != Runner::Cargo || log.text().lines().any(is_running)
     }
 
     /// Runs with the terminal's own streams.
