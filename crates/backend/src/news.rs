@@ -64,7 +64,7 @@ fn end_before(queue: &mut Queue, name: Name) {
     if queue.homes.last(&name).is_some() {
         on_gone(queue, end_of(name, "transport close"));
     }
-    // What is left of the life before is not left to a pause that grew while nobody waited.
+    // The pause of the endpoint grew while nobody waited. Items of the life before do not wait for its end.
     if let (Some(endpoint), Some(home)) = (&mut queue.endpoint, queue.homes.get_mut(&name)) {
         endpoint.hurry(name, home, queue.now_ms);
     }

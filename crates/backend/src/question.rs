@@ -18,7 +18,7 @@ pub(crate) enum Asker {
     Server(u64),
 }
 
-/// What is asked for, and so how the answer is said, also where nobody gave one.
+/// The kind of a question decides the kind of its answer, also where nobody gave one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asks {
     /// Answers of clients or servers.
@@ -170,7 +170,7 @@ impl Question {
         owes
     }
 
-    /// For a worker, under its number. Whoever still owes an answer is missing.
+    /// For a worker, under its number. A shard or a server that still owes its part makes the answer incomplete.
     pub(crate) fn into_item(self, query: u64) -> What {
         if self.asks == Asks::Sockets {
             return What::Found(proto::Found {

@@ -441,7 +441,7 @@ fn a_client_that_came_back_waited_for_the_pause_of_its_own_end() {
     assert_eq!(decisions(&mut backend), [true, true]);
 }
 
-/// What waits behind a call that hangs waited without an end.
+/// A call that hung held up the items after it without an end.
 #[test]
 fn items_of_a_connection_that_waits_for_the_end_of_another_were_never_late() {
     let mut backend = calls(false);

@@ -167,7 +167,7 @@ impl Keys {
         }
     }
 
-    /// What the peers were told, and by which position in the flood.
+    /// The keys that peers were told, and by which position in the flood.
     pub(crate) fn record(&self) -> (Vec<u64>, u64) {
         (self.announced.iter().copied().collect(), self.told_at)
     }

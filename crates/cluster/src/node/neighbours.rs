@@ -147,7 +147,7 @@ impl Neighbour {
         self.confirmed = self.confirmed.max(position);
     }
 
-    /// What its heartbeat says of this node: it had heard the one that was sent then when its flood was there.
+    /// Its heartbeat tells of this node: it had heard our heartbeat of that time when its flood was at that position.
     pub(super) fn claim(&mut self, us: Known, flood: u64, sent_us: Option<u64>, now_us: u64) {
         self.confirm(us.got_flood);
         let too_old = |(_, sent_us): &mut (u64, u64)| *sent_us + DOUBT_US < now_us;
@@ -208,7 +208,7 @@ impl Neighbour {
     }
 }
 
-/// What a frame's publisher is.
+/// Which life of its node published a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// The present life of its node.

@@ -50,13 +50,13 @@ pub struct Handing {
 
 /// The connections of a session that go with it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ways {
+struct Carriers {
     carrier: Option<ConnId>,
     probe: Option<ConnId>,
     post: Option<ConnId>,
 }
 
-impl Ways {
+impl Carriers {
     fn all(self) -> Vec<ConnId> {
         let all = [self.carrier, self.probe, self.post];
         all.into_iter().flatten().collect()
@@ -156,12 +156,14 @@ impl Handing {
                 continue;
             };
             if !waits(session)
-                && let Ok((ways, _)) = self.fit(parts, index, session, &is_secure)
+                && let Ok((carriers, _)) = self.fit(parts, index, session, &is_secure)
             {
-                let record = record(parts, session, ways);
+                let record = record(parts, session, carriers);
                 // Rooms, data and attachments count as well; the shard may add marks of two bytes, and the handler answers that it owes.
-                if record.size() + 2 * ways.all().len() + owed_bytes(&record) <= RECORD_BYTES_MAX {
-                    return Some(Handed::Goes(ways.all(), index, Box::new(record)));
+                if record.size() + 2 * carriers.all().len() + owed_bytes(&record)
+                    <= RECORD_BYTES_MAX
+                {
+                    return Some(Handed::Goes(carriers.all(), index, Box::new(record)));
                 }
             }
             self.note_stay(parts, session);
@@ -213,7 +215,7 @@ impl Handing {
         index: SessionId,
         session: &Session,
         is_secure: impl Fn(ConnId) -> bool,
-    ) -> Result<(Ways, Crossing), Stays> {
+    ) -> Result<(Carriers, Crossing), Stays> {
         if let Some(polling) = &session.polling {
             self.polling_fit(parts, index, session, polling)?;
             let post = staying::post_fit(parts, polling, self.takes, &is_secure)?;
@@ -225,7 +227,7 @@ impl Handing {
             };
             let carrier = None;
             return Ok((
-                Ways {
+                Carriers {
                     carrier,
                     probe,
                     post,
@@ -262,11 +264,11 @@ impl Handing {
         if waiting_bytes(slot) + attached > RECORD_BYTES_MAX / 2 {
             return Err(Stays::TooLarge);
         }
-        let ways = Ways {
+        let carriers = Carriers {
             carrier: Some(conn),
-            ..Ways::default()
+            ..Carriers::default()
         };
-        Ok((ways, goes))
+        Ok((carriers, goes))
     }
 
     fn polling_fit(
@@ -402,7 +404,7 @@ fn bytes_of(addr: IpAddr) -> Vec<u8> {
     }
 }
 
-fn record(parts: &Parts, session: &Session, ways: Ways) -> handoff::Session {
+fn record(parts: &Parts, session: &Session, carriers: Carriers) -> handoff::Session {
     let now_ms = parts.clock.now.mono_ms;
     let (heart, rare) = (&session.heart, session.rare.as_ref());
     let (token, claims) = match session.joining.token.as_deref() {
@@ -447,14 +449,14 @@ fn record(parts: &Parts, session: &Session, ways: Ways) -> handoff::Session {
         dues: dues(session),
         token,
         claims,
-        conn: ways
+        conn: carriers
             .carrier
             .and_then(|carrier| parts.line.conns.get(carrier))
             .map(conn),
         polling: session
             .polling
             .as_ref()
-            .map(|own| polling_record(parts, session, own, ways)),
+            .map(|own| polling_record(parts, session, own, carriers)),
         reading: rare
             .and_then(|rare| rare.stream.as_ref())
             .map(|stream| stream.reading.record()),
@@ -465,12 +467,12 @@ fn polling_record(
     parts: &Parts,
     session: &Session,
     polling: &Polling,
-    ways: Ways,
+    carriers: Carriers,
 ) -> handoff::Polling {
     let now_ms = parts.clock.now.mono_ms as u32;
     let slot = |way: Option<ConnId>| way.and_then(|way| parts.line.conns.get(way));
-    let probe = slot(ways.probe).zip(polling.probe);
-    let post = slot(ways.post).and_then(|slot| match slot.state {
+    let probe = slot(carriers.probe).zip(polling.probe);
+    let post = slot(carriers.post).and_then(|slot| match slot.state {
         State::Body { len } => Some((slot, len)),
         _ => None,
     });

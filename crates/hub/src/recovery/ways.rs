@@ -19,7 +19,7 @@ pub(crate) enum Abroad {
     Unable,
 }
 
-/// What a step has to say leaves in this order.
+/// The messages of a step leave in the order in which they are put here.
 #[derive(Debug)]
 pub(crate) struct Ways {
     pub(super) me: Place,
