@@ -33,6 +33,8 @@ pub(crate) struct Seat {
     pub(crate) is_called: bool,
     /// Whether each letter in its mailbox comes from another hub.
     pub(crate) from_hubs: VecDeque<bool>,
+    /// Its turns so far.
+    pub(crate) turns: usize,
     /// It does nothing until then; what needs a turn of it waits.
     pub(crate) still_until: u64,
     pub(crate) held: Vec<Due>,
@@ -178,6 +180,7 @@ fn seat(
         sender,
         receiver,
         is_called: false,
+        turns: 0,
         from_hubs: VecDeque::new(),
         still_until: 0,
         held: Vec::new(),

@@ -14,6 +14,8 @@ const PROBES_ALONE: u64 = 8;
 const SILENCE_US: u64 = 2_000_000;
 /// Batches under way to the engine at once.
 const BATCHES_MAX: usize = 4;
+/// While it can publish nothing, it looks so often.
+const PAUSE_US: u64 = 1_000;
 
 /// A join that waits: from which position on the others know of it, the shard, and its ticket.
 #[derive(Debug)]
@@ -118,8 +120,16 @@ impl Station {
         waits.then(|| format!("{parcels} parcels and {joins} joins wait"))
     }
 
-    pub(crate) fn due_us(&self) -> u64 {
-        self.node.due()
+    /// When it is to be stepped if nothing comes before.
+    pub(crate) fn due_us(&self, now_us: u64) -> u64 {
+        match self.may_publish() {
+            true => self.node.due(),
+            false => self.node.due().max(now_us + PAUSE_US),
+        }
+    }
+
+    fn may_publish(&self) -> bool {
+        self.under_way < BATCHES_MAX && !self.stands
     }
 
     pub(crate) fn begin(&mut self, now_us: u64) {
@@ -165,7 +175,7 @@ impl Station {
         self.meet();
         self.send(&mut outcome);
         self.confirm(&mut outcome);
-        if self.under_way < BATCHES_MAX && !self.stands {
+        if self.may_publish() {
             self.node.take(&mut outcome.batch);
             self.under_way += usize::from(!outcome.batch.is_empty());
         }
@@ -177,10 +187,13 @@ impl Station {
     }
 
     fn meet(&mut self) {
+        if self.is_met {
+            return;
+        }
         let up: BTreeSet<NodeId> = self.node.neighbours().up().map(|peer| peer.node).collect();
         self.awaited.retain(|peer| !up.contains(&peer.node));
         let heard_enough = self.node.counts().probes_back >= PROBES_ALONE;
-        if !self.is_met && (self.awaited.is_empty() || heard_enough) {
+        if self.awaited.is_empty() || heard_enough {
             self.is_met = true;
             for peer in std::mem::take(&mut self.awaited) {
                 self.node.owe(peer);

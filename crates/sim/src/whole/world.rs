@@ -34,6 +34,10 @@ const FIRST_EPOCH: u64 = 1_000;
 const WORKERS_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Hubs look so often for what is due.
 const TICK_US: u64 = 50 * MS;
+/// Of so many turns of a hub, one ends with a look at all its tables, which costs more than the turn.
+const TURNS_CHECKED: usize = 4;
+/// Workers and their node look for what is new so often while they have something to say, and at the end.
+const OFFICE_US: [u64; 2] = [20 * MS, 80 * MS];
 
 pub(crate) struct World {
     pub(crate) script: Script,
@@ -144,6 +148,7 @@ impl World {
         }
         self.lives.push(life);
         let life = self.lives.len() - 1;
+        self.lives[life].called_us = self.now_us;
         self.calendar.note(self.now_us, Due::Station { life });
         self.calendar.note(self.now_us, Due::Tick { life });
         self.calendar.note(self.now_us, Due::Office { life });
@@ -277,11 +282,13 @@ impl World {
                 self.at_station(life).take(parcel);
                 self.step_station(life);
             }
-            Due::Station { life } => {
+            // Not the one that another one, for an earlier time, took the place of.
+            Due::Station { life } if self.lives[life].called_us <= self.now_us => {
                 self.lives[life].called_us = u64::MAX;
                 self.at_station(life);
                 self.step_station(life);
             }
+            Due::Station { .. } => {}
             Due::Mail {
                 life,
                 from,
@@ -423,7 +430,8 @@ impl World {
             };
             self.calendar.note(fate.answered_us, answer);
         }
-        let due_us = self.lives[life].station.due_us().max(self.now_us + 20);
+        let due_us = self.lives[life].station.due_us(self.now_us);
+        let due_us = due_us.max(self.now_us + 20);
         if due_us < self.lives[life].called_us {
             self.lives[life].called_us = due_us;
             self.calendar.note(due_us, Due::Station { life });
@@ -451,7 +459,9 @@ impl World {
     }
 
     fn step_office(&mut self, life: usize) {
-        self.note_soon(20 * MS, Due::Office { life });
+        let [busy, quiet] = OFFICE_US;
+        let most_us = if self.workers_speak { busy } else { quiet };
+        self.note_soon(most_us, Due::Office { life });
         if self.lives[life].is_behind(&self.config) {
             return;
         }
@@ -605,7 +615,10 @@ impl World {
         let result = act(&mut turn);
         turn.end(false, |_| Spent::default());
         let effects = wires.effects;
-        seat.hub.check_invariants();
+        seat.turns += 1;
+        if seat.turns.is_multiple_of(TURNS_CHECKED) {
+            seat.hub.check_invariants();
+        }
         let lists = self.lives[life].office.end_turn();
         assert!(
             lists < LIST_BYTES_PER_TURN,
