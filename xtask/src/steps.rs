@@ -77,7 +77,7 @@ impl Step {
         self
     }
 
-    /// Its program ends with a call of `node --test`.
+    /// Its program ends with a call of `node --test`, which is to speak TAP: newer versions do so only where they are asked.
     pub fn plays_files(mut self) -> Self {
         self.plays_files = true;
         self
@@ -116,9 +116,8 @@ impl Step {
             Runner::Cargo => {}
             Runner::Node => {
                 "node".clone_into(&mut self.program);
-                self.args = ["--test", "--test-timeout=300000", "--test-concurrency=1"]
-                    .map(str::to_owned)
-                    .into();
+                let flags = "--test --test-reporter=tap --test-timeout=300000 --test-concurrency=1";
+                self.args = flags.split_whitespace().map(str::to_owned).collect();
                 return self.args(names);
             }
             Runner::Other => return self,

@@ -4,10 +4,10 @@
 use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Connections the kernel may hold for us before we accept (cut down to net.core.somaxconn).
 const BACKLOG: i32 = 65_535;
-/// Taking a place takes a moment: another process that has it locked for longer stands still.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Taking a place takes a moment: another process that has it locked for longer stands still, or locks the folder for a reason of its own.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Files that are ours; removed when this is dropped.
@@ -47,7 +47,7 @@ impl SocketFile {
 
     /// Unless another process has taken its place meanwhile.
     fn remove(&self) -> Result<()> {
-        let _place = Place::lock(&self.path)?;
+        let _place = Place::lock(&self.path);
         match self.is_there_still() {
             true => Ok(fs::remove_file(&self.path)?),
             false => Ok(()),
@@ -67,57 +67,44 @@ impl SocketFiles {
     }
 }
 
-/// The place of a socket, locked: one process at a time looks who is there and takes it. The lock is a file beside the socket that nobody else may
-/// open. It goes with the lock; one that a killed process leaves is nobody's. A file system without room for it has none for a socket either:
-/// what stands there can still be replaced and removed, without a lock.
+/// The place of a socket, locked: one process at a time looks who is there and takes it. The lock is one of its folder (`flock`), so that nothing is
+/// left behind by a process that is killed, and a full disk has room for it.
 #[derive(Debug)]
-struct Place(Option<(PathBuf, File)>);
+struct Place {
+    _lock: Option<File>,
+}
 
 impl Place {
-    fn lock(socket: &Path) -> Result<Self> {
-        let path = behind(socket, LOCK);
-        let cannot = || format!("cannot lock its place with {}", path.display());
-        let began = Instant::now();
-        let file = loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false);
-            let file = match options.mode(0o600).open(&path) {
-                Err(error) if error.kind() == ErrorKind::StorageFull => return Ok(Self(None)),
-                opened => opened.with_context(cannot)?,
-            };
-            match file.try_lock() {
-                Ok(()) if is_at(&file, &path) => break file,
-                // Another process had it, and has taken the file away.
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
-                    sleep(LOOK_INTERVAL);
-                }
-                Err(error) => return Err(error).with_context(cannot),
-            }
+    /// Without a lock it goes on: then two processes that start there in one moment may take the place from each other.
+    fn lock(socket: &Path) -> Self {
+        let folder = match socket.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
         };
-        Ok(Self(Some((path, file))))
+        let lock = lock(folder).inspect_err(|error| {
+            tracing::warn!(folder = %folder.display(), %error, "cannot lock the folder of a socket: another gateway must not start there now");
+        });
+        Self { _lock: lock.ok() }
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some((path, _)) = &self.0
-            && let Err(error) = fs::remove_file(path)
-        {
-            tracing::warn!(path = %path.display(), %error, "cannot remove the lock of a socket's place");
+fn lock(folder: &Path) -> std::io::Result<File> {
+    let (file, began) = (File::open(folder)?, Instant::now());
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
+                sleep(LOOK_INTERVAL);
+            }
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
-fn is_at(file: &File, path: &Path) -> bool {
-    let found = file.metadata().map(|file| (file.dev(), file.ino()));
-    matches!((found, inode(path)), (Ok(found), Ok(there)) if found == there)
-}
-
-/// The name beside a socket with this behind it.
-fn behind(socket: &Path, ending: &str) -> PathBuf {
+/// Where a socket stands that is to take the place of this one.
+pub fn name_beside(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
-    name.push(ending);
+    name.push(BESIDE);
     name.into()
 }
 
@@ -163,8 +150,6 @@ pub fn adopt(paths: &[PathBuf]) -> SocketFiles {
 
 /// What the name of a socket that is to take another's place has behind it.
 pub const BESIDE: &str = ".new";
-/// The same of the lock of its place.
-const LOCK: &str = ".lock";
 
 /// A listener that is to take the place of one that another process has.
 #[derive(Debug)]
@@ -176,7 +161,7 @@ pub struct Beside {
 
 /// Opens it under another name.
 pub fn beside(path: &Path, mode: u32) -> Result<Beside> {
-    let (listeners, files) = listen(&[behind(path, BESIDE)], mode)?;
+    let (listeners, files) = listen(&[name_beside(path)], mode)?;
     let path = path.to_owned();
     Ok(Beside {
         listeners,
@@ -188,7 +173,7 @@ pub fn beside(path: &Path, mode: u32) -> Result<Beside> {
 impl Beside {
     /// Takes the place: whoever connects finds the one or the other.
     pub fn replace(mut self) -> Result<(Vec<UnixListener>, SocketFiles)> {
-        let _place = Place::lock(&self.path)?;
+        let _place = Place::lock(&self.path);
         for file in &mut self.files.0 {
             let renamed = fs::rename(&file.path, &self.path);
             let place = || {
@@ -206,7 +191,7 @@ impl Beside {
 
 fn open(path: &Path, mode: u32, files: &mut SocketFiles) -> Result<UnixListener> {
     // Until it listens: before that nobody can tell it from one that is left behind.
-    let _place = Place::lock(path)?;
+    let _place = Place::lock(path);
     clear(path)?;
     let address = SocketAddrUnix::new(path)?;
     let socket = socket()?;
@@ -328,16 +313,29 @@ mod tests {
         }
     }
 
-    /// A process was killed while it took the place.
+    /// A program beside has locked the folder for as long as it lives.
     #[test]
-    fn a_lock_that_was_left_behind_locks_nobody_out() {
+    fn a_folder_that_another_program_has_locked_is_used_all_the_same() {
         let folder = folder();
         let path = folder.path().join("s.sock");
-        fs::write(behind(&path, LOCK), "").expect("write");
+        let other = lock(folder.path()).expect("a lock");
         let listening = listen(std::slice::from_ref(&path), 0o660).expect("listen");
         UnixStream::connect(&path).expect("it is found");
         drop(listening);
+        drop(other);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    }
+
+    /// The lock was a file beside the socket once: a link in its place led elsewhere, and whatever had its name was removed.
+    #[test]
+    fn what_stands_beside_a_socket_stays() {
+        let folder = folder();
+        let path = folder.path().join("s.sock");
+        let beside = folder.path().join("s.sock.lock");
+        fs::write(&beside, "precious").expect("write");
+        drop(listen(std::slice::from_ref(&path), 0o660).expect("listen"));
+        assert_eq!(fs::read_to_string(&beside).expect("read"), "precious");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
     #[test]

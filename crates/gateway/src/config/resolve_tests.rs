@@ -306,6 +306,10 @@ fn one_path_for_two_sockets_passed_the_check() {
     let both = "[upgrade]\nsocket = \"/run/a.sock\"\n[workers]\nlisten = \"unix:/run/a.sock\"";
     let said = "\"upgrade.socket\": cannot listen on unix:/run/a.sock: workers.listen has it";
     assert!(problem(both).contains(said), "{}", problem(both));
+    // Each upgrade was refused: its successor's own socket had no place.
+    let both = "[upgrade]\nsocket = \"/run/a.sock\"\n[workers]\nlisten = \"unix:/run/a.sock.new\"";
+    let said = "\"upgrade.socket\": cannot listen on unix:/run/a.sock.new: workers.listen has it";
+    assert!(problem(both).contains(said), "{}", problem(both));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The processes of this one's family, as `/proc` shows them.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The flag by which a successor knows what it is.
@@ -11,7 +12,7 @@ const TAKE_OVER: &[u8] = b"--take-over";
 pub struct Family {
     /// A living child that was started to take over. One whose parent has ended is a child of the supervisor.
     pub heir: Option<u32>,
-    /// A child ends in this moment: it has lost its words, and cannot be waited for yet. Its own children come next.
+    /// A child ends in this moment. Until its last thread has ended, it cannot be waited for, and its own children stay its children.
     pub is_one_ending: bool,
 }
 
@@ -20,7 +21,7 @@ impl Family {
     pub fn of(parent: u32) -> Self {
         let mut family = Self::default();
         for (pid, words) in children(parent) {
-            family.is_one_ending |= words.is_empty();
+            family.is_one_ending |= words.is_empty() && has_no_program(pid);
             if takes_over(&words) {
                 family.heir = family.heir.or(Some(pid));
             }
@@ -29,27 +30,28 @@ impl Family {
     }
 }
 
-/// Living children, with the words that started them.
+/// Children, with the words that started them. One that ends has none.
 fn children(parent: u32) -> impl Iterator<Item = (u32, Vec<u8>)> {
     let all = fs::read_dir("/proc").into_iter().flatten();
     let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     numbers.filter_map(move |pid: u32| {
         let folder = Path::new("/proc").join(pid.to_string());
         let words = fs::read(folder.join("cmdline")).unwrap_or_default();
-        is_child(&folder, parent).then_some((pid, words))
+        (parent_of(&folder) == Some(parent)).then_some((pid, words))
     })
 }
 
-/// A living one.
-fn is_child(folder: &Path, parent: u32) -> bool {
-    let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-    // The name in parentheses may hold blanks.
-    let rest = stat.rsplit(')').next().unwrap_or_default();
-    let mut fields = rest.split_whitespace();
-    let lives = fields
-        .next()
-        .is_some_and(|state| state != "Z" && state != "X");
-    lives && fields.next().and_then(|ppid| ppid.parse().ok()) == Some(parent)
+fn parent_of(folder: &Path) -> Option<u32> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // The name in parentheses may hold blanks. The state comes next, and is not asked: one whose first thread is a zombie may have others.
+    let rest = stat.rsplit(')').next()?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A process without memory has none. A living one that has overwritten its words has.
+fn has_no_program(pid: u32) -> bool {
+    let program = fs::read_link(format!("/proc/{pid}/exe"));
+    program.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 fn takes_over(words: &[u8]) -> bool {

@@ -19,7 +19,7 @@ const KILLED: i32 = 128;
 /// A gateway that was told so lately to read its configuration may have ended before it did: its successor is told as well.
 const RELOAD: Duration = Duration::from_secs(60);
 
-/// The kernel needs so long at most to end a process that was killed, and it is looked at so often.
+/// For so long a process that ends is waited for, and it is looked at so often.
 const ENDING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(1);
 

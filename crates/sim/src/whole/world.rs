@@ -663,7 +663,8 @@ impl World {
             }
             Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
             Effect::Ask { ask, .. } => panic!("seed {}: nobody can answer {ask:?}", self.seed),
-            Effect::Close { .. } | Effect::Shutdown { .. } | Effect::Log(_) => {}
+            Effect::Log(line) => self.tell(|| format!("hub {hub} of life {life} logs {line:?}")),
+            Effect::Close { .. } | Effect::Shutdown { .. } => {}
         }
     }
 

@@ -161,12 +161,16 @@ impl Resolver<'_> {
 
     /// Each Unix socket has a path of its own.
     fn private_paths(&mut self, resolved: &Resolved) {
-        let public = resolved.server.unix.iter();
-        let mut taken: Vec<(&str, &PathBuf)> = public.map(|path| ("server.listen", path)).collect();
-        let workers = resolved.workers.as_ref().and_then(Listen::unix);
+        let public = resolved.server.unix.iter().cloned();
+        let mut taken: Vec<(&str, PathBuf)> = public.map(|path| ("server.listen", path)).collect();
+        let workers = resolved.workers.as_ref().and_then(Listen::unix).cloned();
+        let upgrade = resolved.upgrade.clone();
+        // A successor opens its socket there first.
+        let beside = upgrade.as_deref().map(crate::unix::name_beside);
         for (key, path) in [
             ("workers.listen", workers),
-            ("upgrade.socket", resolved.upgrade.as_ref()),
+            ("upgrade.socket", upgrade),
+            ("upgrade.socket", beside),
         ] {
             let Some(path) = path else { continue };
             if let Some((other, _)) = taken.iter().find(|(_, has)| *has == path) {

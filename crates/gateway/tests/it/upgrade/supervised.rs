@@ -129,6 +129,38 @@ fn upgrades_go_on_while_the_supervisor_stands_still() {
     assert_eq!(exit_code(&mut chain), Some(0));
 }
 
+/// A gateway, one that took over from it, and one that took over from that. The second one's first thread ends before its last, as of each process
+/// of many threads for a moment: it cannot be waited for, and its child is not yet the supervisor's.
+const SLOW_END: &str = r#"#!/usr/bin/env python3
+import ctypes, os, subprocess, sys, threading, time
+if "third" in sys.argv:
+    time.sleep(3)
+elif "--take-over" in sys.argv:
+    subprocess.Popen([sys.argv[0], "--take-over", "third"])
+    threading.Thread(target=time.sleep, args=(1,)).start()
+    ctypes.CDLL(None).pthread_exit(None)
+else:
+    second = subprocess.Popen([sys.argv[0], "--take-over"]).pid
+    while open(f"/proc/{second}/stat").read().rsplit(")", 1)[1].split()[0] != "Z":
+        time.sleep(0.001)
+    os._exit(0)
+"#;
+
+#[test]
+#[ignore = "needs python3: cargo xtask test foreign"]
+fn a_gateway_served_while_one_before_it_ended_slowly_and_the_container_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("gateway");
+    fs::write(&program, SLOW_END).expect("write");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("mode");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    command.args(["supervise", "--program"]).arg(&program);
+    let ended = command.output().expect("the supervisor");
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{:?}: {text}", ended.status);
+    assert_eq!(text.matches("goes on in the place of").count(), 1, "{text}");
+}
+
 #[test]
 fn a_signal_starts_an_upgrade() {
     let mut chain = supervised(CONFIG);
