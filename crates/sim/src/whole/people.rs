@@ -227,8 +227,9 @@ impl World {
         } else if self.people[name].client.main == link {
             self.hears_packets(name, bytes);
             let person = &self.people[name];
-            // A poll that was answered may end its connection.
+            // A poll that was answered may end its connection, and the next one have a connection of its own already.
             let waits = person.client.transport != Transport::Polling || person.client.polling;
+            let waits = waits && person.client.main == link;
             let is_closed = waits && self.links[link].is_over || person.is_gone();
             if is_closed && person.is_away {
                 self.is_not_let_in(name, AGAIN_US);
