@@ -16,7 +16,7 @@ use crate::keys::{CHANGE_BYTES, Keys};
 use crate::letter::{CHANGES, CONFIRM, DIGEST, ORDER, PAYLOAD, SNAPSHOT, WANT, number, tagged};
 use crate::outlet::{Channel, Closed, Outlet, Publish, Worth};
 use crate::part::Part;
-use crate::pulse::{Pulse, WORKING_US};
+use crate::pulse::Pulse;
 use neighbours::Life;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -94,14 +94,11 @@ impl Node {
 
     fn tick(&mut self, node: NodeId, passed_us: u64) {
         let now_us = self.now_us;
-        let silence_us = self.pulse.silence_us(now_us);
-        let hears_all = silence_us.is_some_and(|silence_us| silence_us <= WORKING_US);
-        let hears = [self.pulse.hears(now_us), hears_all];
         let Some(neighbour) = self.neighbours.get_mut(node) else {
             return;
         };
         let mut out = Vec::new();
-        let asks = neighbour.tick(passed_us, hears, now_us, &mut out);
+        let asks = neighbour.tick(passed_us, &self.pulse, now_us, &mut out);
         let is_dead = neighbour.is_dead();
         if let Some(lane) = neighbour.inlet.lane() {
             for ask in asks {

@@ -121,6 +121,12 @@ impl Pulse {
         back_us.is_some_and(|back_us| now_us - back_us <= WORKING_US)
     }
 
+    /// Whether others would be heard: the own channel works, and the one of all.
+    pub(crate) fn hears_all(&self, now_us: u64) -> bool {
+        self.silence_us(now_us)
+            .is_some_and(|silence_us| silence_us <= WORKING_US)
+    }
+
     /// How long ago something came back by the channel where that is longer. While it is short others would be heard, too.
     pub(crate) fn silence_us(&self, now_us: u64) -> Option<u64> {
         let back_us = self.probe_back_us?.min(self.beat_back_us?);

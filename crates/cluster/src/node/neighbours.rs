@@ -5,7 +5,7 @@ use crate::faults::{self, Fault};
 use crate::frame::{Epoch, Known, NodeId, Peer, bounded, node_id};
 use crate::inlet::{Ask, Inlet, Limits, Output, Received};
 use crate::interest::DOUBT_US;
-use crate::pulse::WORKING_US;
+use crate::pulse::{Pulse, WORKING_US};
 use handoff::cluster as record;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -83,9 +83,8 @@ impl Neighbour {
         self.leaving = true;
     }
 
-    /// It is gone. `false`: it was not there.
-    pub(super) fn goes(&mut self) -> bool {
-        std::mem::replace(&mut self.up, false)
+    pub(super) fn goes(&mut self) {
+        self.up = false;
     }
 
     /// It is there. `false`: it was before.
@@ -105,22 +104,21 @@ impl Neighbour {
         !self.past.contains(&epoch) && (self.inlet.peer().epoch < epoch || is_gone)
     }
 
-    /// Time passed. `hears`: this node hears by its own channel, and by both. Returns questions to send.
+    /// Time passed. Returns questions to send.
     pub(super) fn tick(
         &mut self,
         passed_us: u64,
-        hears: [bool; 2],
+        pulse: &Pulse,
         now_us: u64,
         out: &mut Vec<Output>,
     ) -> Vec<Ask> {
-        let [hears, hears_all] = hears;
         let beats = now_us - self.heard_us <= WORKING_US;
         if beats {
             self.silent_us = 0;
-        } else if hears_all {
+        } else if pulse.hears_all(now_us) {
             self.silent_us += passed_us;
         }
-        let working = hears && beats && self.hears;
+        let working = pulse.hears(now_us) && beats && self.hears;
         self.inlet.tick(now_us, passed_us, working, out)
     }
 

@@ -120,7 +120,6 @@ impl Sum {
             args,
             attachments,
             volatile,
-            // No caller says these: they come when the order is carried out.
             receipt: _,
             spot: _,
         } = message;
@@ -132,7 +131,9 @@ impl Sum {
             self.0.update(bytes);
         }
         self.flag(*volatile);
-        [0, 0].into_iter().for_each(|none| self.number(none));
+        // No caller says `receipt` and `spot`: they come when the order is carried out.
+        self.number(0);
+        self.number(0);
     }
 }
 

@@ -233,6 +233,13 @@ impl World {
             let is_closed = waits && self.links[link].is_over || person.is_gone();
             if is_closed && person.is_away {
                 self.is_not_let_in(name, AGAIN_US);
+            } else if is_closed
+                && person.turns > 0
+                && self.report.troubles > 0
+                && self.may_return(name)
+            {
+                // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
+                self.loses_its_node(name, AGAIN_US);
             } else if is_closed {
                 // One that polls reads no faster than it asks: all that comes at once after a trouble may be more than it is allowed.
                 let polls = self.people[name].client.transport == Transport::Polling;
