@@ -2,7 +2,6 @@
 
 use crate::access::trust::ProxyProtocol;
 use crate::books::config::Config;
-use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
 use crate::life::handing::{self, Handed, Handing};
@@ -107,7 +106,7 @@ impl Hub {
             .line
             .conns
             .get(conn)
-            .is_some_and(|slot| slot.flags.stalled)
+            .is_some_and(|slot| slot.unread.is_stalled())
     }
 
     /// Connections of this hub.
@@ -134,7 +133,7 @@ impl Hub {
     /// Nothing that this connection still sends matters: leave it in the kernel.
     pub fn is_ignored(&self, conn: ConnId) -> bool {
         let slot = self.stage.parts.line.conns.get(conn);
-        slot.is_some_and(|slot| slot.ignored > IGNORED_BYTES_MAX)
+        slot.is_some_and(|slot| slot.unread.is_flood())
     }
 
     /// Connections that came from the reserve; those that have gone count until the next call of [`Turn::make_way`](crate::Turn::make_way).
@@ -154,7 +153,8 @@ impl Hub {
 
     /// The same for a connection that is open.
     pub fn conn_proxy_protocol(&self, conn: ConnId) -> ProxyProtocol {
-        let peer = self.stage.parts.line.conns.get(conn).map(|slot| slot.peer);
+        let slot = self.stage.parts.line.conns.get(conn);
+        let peer = slot.map(|slot| slot.origin.peer());
         peer.map_or(ProxyProtocol::Off, |peer| self.proxy_protocol(peer))
     }
 

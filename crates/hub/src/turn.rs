@@ -136,7 +136,7 @@ impl<W: World> Turn<'_, W> {
     /// This connection, which was just opened, speaks TLS.
     pub fn speaks_tls(&mut self, conn: ConnId) {
         if let Some(slot) = self.hub.stage.parts.line.conns.get_mut(conn) {
-            slot.flags.secure = true;
+            slot.origin.be_secure();
         }
     }
 

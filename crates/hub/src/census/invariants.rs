@@ -6,7 +6,6 @@ use crate::clients::conn::{Conn, State};
 use crate::clients::session::{Protocol, Session};
 use crate::dialect::speech::Framing;
 use crate::hub::Hub;
-use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::seam::questions::Waiting;
@@ -127,9 +126,9 @@ impl Parts {
         }
         let of = |carried| {
             let conns = self.line.conns.iter();
-            let conns = conns.filter(|(_, conn)| conn.flags.websocket);
+            let conns = conns.filter(|(_, conn)| conn.handshake.is_done());
             conns
-                .filter(|(_, conn)| conn.flags.carried == carried)
+                .filter(|(_, conn)| conn.origin.is_carried() == carried)
                 .count() as u64
         };
         let counts = &self.books.counts;
@@ -139,7 +138,7 @@ impl Parts {
             .line
             .conns
             .iter()
-            .filter(|(_, conn)| conn.flags.inflates);
+            .filter(|(_, conn)| conn.handshake.inflates());
         assert_eq!(
             self.books.counts.deflate_websockets,
             inflating.count() as u64,
@@ -149,7 +148,7 @@ impl Parts {
             .line
             .conns
             .iter()
-            .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
+            .filter(|(_, conn)| conn.handshake.keeps_window());
         let kept: Vec<ConnId> = kept.map(|(index, _)| index).collect();
         self.line.codecs.check_contexts(&kept);
         assert_eq!(
@@ -359,17 +358,14 @@ impl Parts {
     fn check_lists(&self) {
         for (index, conn) in self.line.conns.iter() {
             let waits = self.line.is_dirty(index);
+            assert!(!conn.dirty || waits, "conn {index} will not be flushed");
             assert!(
-                !conn.flags.dirty || waits,
-                "conn {index} will not be flushed"
-            );
-            assert!(
-                !conn.flags.stalled || self.intake.lists(index),
+                !conn.unread.is_stalled() || self.intake.lists(index),
                 "conn {index} will not be resumed"
             );
             let listed = self.line.polls.sent_on(index);
             assert_eq!(
-                conn.flags.answering,
+                conn.exchange.is_unproven(),
                 listed.is_some(),
                 "answer on its way on conn {index}"
             );

@@ -2,11 +2,15 @@
 
 pub(crate) mod conn;
 pub(crate) mod deflating;
+pub(crate) mod exchange;
 pub(crate) mod followed;
+pub(crate) mod handshake;
 pub(crate) mod intake;
+pub(crate) mod lag;
 pub(crate) mod line;
 pub(crate) mod marks;
 pub(crate) mod namespaces;
+pub(crate) mod origin;
 pub(crate) mod people;
 pub(crate) mod polls;
 pub(crate) mod repeats;
@@ -18,5 +22,6 @@ pub(crate) mod table;
 pub(crate) mod tags;
 pub(crate) mod trace;
 pub(crate) mod traces;
+pub(crate) mod unread;
 pub(crate) mod users;
 pub(crate) mod whereabouts;

@@ -3,7 +3,7 @@
 use crate::books::claims::Claims;
 use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
-use crate::clients::conn::Gap;
+use crate::clients::lag::Lag;
 use crate::clients::repeats::LastPoll;
 use crate::clients::table::{Named, Table};
 use crate::clients::tags::Tag;
@@ -392,9 +392,7 @@ pub(crate) struct Polling {
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
-    pub(crate) gap: Gap,
-    /// Other nodes do not know of so many of its sockets: packets wait.
-    pub(crate) held: u16,
+    pub(crate) lag: Lag,
     /// It came when the session was closing already.
     pub(crate) late: bool,
     /// CORS header lines for the waiting GET's answer.

@@ -2,7 +2,6 @@
 
 use crate::access::gcra::Exceeded;
 use crate::books::close::CloseReason;
-use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
@@ -122,7 +121,7 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
     ending::close_session(parts, session, CloseReason::Flood);
     // What still comes is no accident.
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.ignored = IGNORED_BYTES_MAX;
+        slot.unread.ignore_no_more();
     }
 }
 

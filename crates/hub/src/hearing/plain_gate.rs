@@ -41,7 +41,8 @@ pub(crate) fn deny_plain(parts: &mut Parts, session: SessionId, denied: Denied) 
 pub(crate) fn set_asking(parts: &mut Parts, session: SessionId, asking: bool) -> Option<ConnId> {
     let slot = parts.people.sessions.get(session)?;
     let conn = slot.conn?;
-    parts.line.conns.get_mut(conn)?.flags.asking = asking;
+    let slot = parts.line.conns.get_mut(conn)?;
+    slot.unread.set_asking(asking);
     Some(conn)
 }
 

@@ -5,6 +5,8 @@ use crate::books::claims::{Claims, Grants};
 use crate::books::config::SlowConsumer;
 use crate::books::heartbeat::Step;
 use crate::clients::conn::State;
+use crate::clients::exchange::Exchange;
+use crate::clients::handshake::Handshake;
 use crate::clients::repeats::LastPoll;
 use crate::clients::session::{
     Dues, Heart, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
@@ -128,11 +130,10 @@ fn open_post(parts: &mut Parts, record: &handoff::Post) -> Result<Post, Unable> 
     };
     let state = State::Body { len: record.left };
     let conn = open_conn(parts, carried, peer, state);
-    let since_ms = parts.clock.now.mono_ms as u32 | 1;
+    let now_ms = parts.clock.now.mono_ms;
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = record.keep_alive;
-        (slot.flags.active, slot.flags.message_timer) = (true, true);
-        slot.since_ms = since_ms;
+        slot.exchange = Exchange::under_way(record.keep_alive);
+        slot.unread.watch(now_ms);
     }
     let timeout = parts.books.config.limits.message_timeout;
     let (line, clock) = (&parts.line, &mut parts.clock);
@@ -233,18 +234,18 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
     };
     parts.access.count(&parts.books.config, slot, peer);
     slot.state = state;
-    slot.flags.served = true;
-    slot.flags.websocket = matches!(state, State::WebSocket | State::Probe);
-    parts.books.counts.websockets += u64::from(slot.flags.websocket);
-    slot.flags.inflates = carried.inflates;
-    parts.books.counts.deflate_websockets += u64::from(slot.flags.inflates);
-    slot.deflate = match carried.deflate {
+    slot.exchange = Exchange::under_way(false);
+    let is_websocket = matches!(state, State::WebSocket | State::Probe);
+    let deflate = match carried.deflate {
         1 => Deflate::Shared,
         2 => Deflate::Small,
         _ => Deflate::Off,
     };
+    slot.handshake = Handshake::made_elsewhere(is_websocket, deflate, carried.inflates);
+    parts.books.counts.websockets += u64::from(is_websocket);
+    parts.books.counts.deflate_websockets += u64::from(carried.inflates);
     if !carried.input.is_empty() {
-        slot.input = Some(Box::new(carried.input.clone()));
+        slot.unread.keep(Box::new(carried.input.clone()));
         // It may be whole: the process before did not come to it.
         parts.intake.go_on(conn, slot);
     }
@@ -276,10 +277,9 @@ pub(crate) fn visit(parts: &mut Parts, record: &handoff::Visitor) -> Result<Conn
         return Ok(conn);
     };
     parts.access.count(&parts.books.config, slot, peer);
-    slot.flags.served = record.served;
-    slot.flags.keep_alive_timer = record.served;
+    slot.exchange = Exchange::between(record.served);
     if !record.input.is_empty() {
-        slot.input = Some(Box::new(record.input.clone()));
+        slot.unread.keep(Box::new(record.input.clone()));
         parts.intake.go_on(conn, slot);
     }
     if let Some(proxy) = address(&record.proxy) {

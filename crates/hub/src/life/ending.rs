@@ -102,7 +102,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     let (state, session, waiting) = (slot.state, slot.session, slot.outbox.waiting_bytes());
     // Packets in an answer that the kernel did not take whole are lost, and with them the stream (protocol 3.3). One that it took
     // counts as delivered: proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
-    let undelivered = slot.flags.relayed && reason == CloseReason::TransportError;
+    let undelivered = slot.origin.is_relayed() && reason == CloseReason::TransportError;
     let lost = undelivered || !slot.outbox.is_empty();
     let answered = parts.line.polls.sent_on(conn);
     conns::drop_conn(parts, conn);

@@ -3,7 +3,7 @@
 
 use crate::books::close::Departure;
 use crate::books::config::Offsets;
-use crate::clients::conn::Gap;
+use crate::clients::lag::Lag;
 use crate::clients::session::Protocol;
 use crate::cluster::letter::{Return, Target};
 use crate::cluster::send;
@@ -148,7 +148,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
             lifeline.is_heir = false;
             lifeline.gap_ms = lifeline.gap_ms.filter(|told_ms| *told_ms >= pinged_ms);
             // One that is behind may lose more.
-            if lifeline.gap_ms.is_none() && !has_gap(parts, index, |gap| gap != Gap::None) {
+            if lifeline.gap_ms.is_none() && !lags(parts, index, |lag| !lag.is_whole()) {
                 deeds::doubt(parts, key, false);
             }
         }
@@ -174,7 +174,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     // What was said to a room before its history came, only the history has, and that is not made up for. Nor is what a slow client lost,
     // which may not know of it.
     let misses = lifeline.gap_ms.is_some()
-        || has_gap(parts, index, |gap| matches!(gap, Gap::Fresh | Gap::More));
+        || lags(parts, index, Lag::is_untold);
     if !how.may_return() || misses || parts.rooms.follows(&parts.people, index) {
         let label = parts.people.label_of(parts.people.sockets.key(index));
         let namespace = label.as_deref().unwrap_or_default();
@@ -193,15 +193,15 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
 }
 
 /// Whether it is so with what was dropped of what a socket's client should have got.
-pub(crate) fn has_gap(parts: &Parts, index: SocketId, is_so: fn(Gap) -> bool) -> bool {
+pub(crate) fn lags(parts: &Parts, index: SocketId, is_so: fn(&Lag) -> bool) -> bool {
     let Some(socket) = parts.people.sockets.get(index) else {
         return false;
     };
     let conn = parts.line.conns.get(socket.conn);
     let session = parts.people.sessions.get(socket.session);
     let polling = session.and_then(|session| session.polling.as_ref());
-    conn.is_some_and(|conn| is_so(conn.flags.gap))
-        || polling.is_some_and(|polling| is_so(polling.gap))
+    conn.is_some_and(|conn| is_so(&conn.lag))
+        || polling.is_some_and(|polling| is_so(&polling.lag))
 }
 
 /// Keeps a record for the window of its namespace.

@@ -87,7 +87,7 @@ impl Speaker<'_> {
             && let Some(conn) = slot.conn
             && let Some(conn) = self.line.conns.get_mut(conn)
         {
-            self.line.polls.note_gap(session, &mut conn.flags.gap);
+            self.line.polls.note_gap(session, &mut conn.lag);
         }
         self.books.counts.dropped_unfit += 1;
         self.traces.miss(index);

@@ -27,7 +27,7 @@ pub(crate) fn request<'a>(
         head,
         conn: line.conns.key(conn),
         protocol,
-        peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.peer),
+        peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.origin.peer()),
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn new_session(
         .line
         .conns
         .get(conn)
-        .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
+        .map_or([0, 0, 0, 0].into(), |slot| slot.origin.peer());
     let query = Query::parse(match protocol.is_engineio() {
         true => head.query,
         false => "",

@@ -55,7 +55,7 @@ pub(crate) fn open_beyond(parts: &mut Parts, peer: IpAddr) -> ConnId {
 /// The connection has a place of the reserve: its request must come soon, and until then a newcomer may take the place.
 fn take_from_reserve(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.beyond = Some(Limit::Conns);
+        slot.origin.be_beyond(Some(Limit::Conns));
         let (conns, key) = (&parts.line.conns, parts.line.conns.key(conn));
         let reserve = &mut parts.access.reserve;
         reserve.enter(key, |conn| conns.live(conn).is_some());
@@ -75,9 +75,8 @@ pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return conn;
     };
-    slot.flags.relayed = moved.relayed;
-    slot.flags.carried = moved.carried;
-    slot.flags.secure = moved.secure;
+    slot.origin
+        .be_brought(moved.relayed, moved.carried, moved.secure);
     if moved.new {
         conns::enter_address(parts, conn, moved.peer);
         if moved.beyond.is_some() {
@@ -85,7 +84,7 @@ pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
         }
     } else {
         parts.access.count(&parts.books.config, slot, moved.peer);
-        slot.flags.beyond = moved.beyond;
+        slot.origin.be_beyond(moved.beyond);
     }
     conn
 }
@@ -100,7 +99,7 @@ pub(crate) fn bytes(stage: &mut Stage, conn: ConnId, buf: &mut [u8]) {
         let parts = &mut stage.parts;
         return parts.line.ignore(&mut parts.books.counts, conn, buf.len());
     }
-    if let Some(mut input) = slot.input.take() {
+    if let Some(mut input) = slot.unread.take() {
         growth::extend(&mut input, buf, usize::MAX);
         process_owned(stage, conn, input);
     } else {
@@ -132,8 +131,8 @@ pub(crate) fn resume(stage: &mut Stage) {
         let Some(slot) = stage.parts.line.conns.get_mut(conn) else {
             continue;
         };
-        slot.flags.stalled = false;
-        if let Some(input) = slot.input.take() {
+        slot.unread.resume();
+        if let Some(input) = slot.unread.take() {
             process_owned(stage, conn, input);
             hold_publisher(&mut stage.parts, conn);
         }
@@ -146,7 +145,7 @@ pub(crate) fn resume(stage: &mut Stage) {
 /// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first.
 pub(crate) fn eof(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.eof = true;
+        slot.unread.end();
         end_if_read(parts, conn);
     }
 }
@@ -205,9 +204,9 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
     let state = slot.state;
     match state {
         State::Finishing | State::Linger => return Input::Ignored,
-        State::Stream if !slot.flags.asking => return Input::Ignored,
-        _ if slot.flags.stalled => return Input::Waits,
-        _ if slot.flags.asking => return Input::Undecided,
+        State::Stream if !slot.unread.is_asking() => return Input::Ignored,
+        _ if slot.unread.is_stalled() => return Input::Waits,
+        _ if slot.unread.is_asking() => return Input::Undecided,
         _ => {}
     }
     if let Some(limit) = pace::why_yield(parts, 0) {
@@ -264,13 +263,12 @@ fn end_if_read(parts: &mut Parts, conn: ConnId) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let waits = slot.flags.stalled || slot.flags.asking && slot.input.is_some();
-    if !slot.flags.eof || waits {
+    if !slot.unread.is_over() {
         return;
     }
     match slot.state {
         // Answer what was asked before the end, then close.
-        State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
+        State::Head if slot.unread.is_empty() && !slot.outbox.is_empty() => {
             conns::finish(parts, conn);
         }
         State::Finishing if !slot.outbox.is_empty() => {}

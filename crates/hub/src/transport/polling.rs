@@ -3,7 +3,6 @@
 use crate::books::close::CloseReason;
 use crate::books::faults::{self, Fault};
 use crate::books::limits::LOG_BYTES_PER_TURN;
-use crate::clients::conn::Gap;
 use crate::clients::conn::State;
 use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Polling, Protocol};
@@ -49,9 +48,9 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
             body.extend_from_slice(unit.bytes());
         }
     }
-    if polling.queue.is_empty() && polling.gap == Gap::Told {
+    if polling.queue.is_empty() {
         // What went after the notice is told with the next pong.
-        polling.gap = Gap::None;
+        polling.lag.close_if_told();
     }
     (body, exempt)
 }
@@ -195,7 +194,7 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
         let Some(polling) = slot.polling.as_deref_mut() else {
             continue;
         };
-        if polling.get.is_none() || polling.held > 0 {
+        if polling.get.is_none() || polling.lag.is_held() {
             continue;
         }
         let packets_max = match polling.takes_all {
@@ -253,7 +252,7 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
     if body.len() > 1
         && let Some(slot) = parts.line.conns.get_mut(conn)
     {
-        slot.flags.answering = true;
+        slot.exchange.await_proof();
         let key = parts.people.sessions.key(session);
         parts.line.polls.note_sent(conn, key);
     }

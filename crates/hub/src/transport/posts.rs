@@ -91,7 +91,7 @@ fn body_bytes_max(config: &Config, form: bool) -> usize {
 fn refuse_size(parts: &mut Parts, conn: ConnId, extra: &[u8]) {
     parts.books.counts.hit(Limit::Payload);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = false;
+        slot.exchange.be_last();
     }
     parts.answers().respond(conn, 413, "", extra, b"");
 }
@@ -136,7 +136,7 @@ fn on_unchunked(stage: &mut Stage, conn: ConnId, mut body: Vec<u8>) {
         && let Some(slot) = stage.parts.line.conns.get_mut(conn)
     {
         body.drain(..taken);
-        slot.input = Some(Box::new(body));
+        slot.unread.keep(Box::new(body));
     }
 }
 
@@ -163,7 +163,7 @@ fn refuse_chunks(parts: &mut Parts, conn: ConnId, session: SessionId, error: Chu
         return refuse_size(parts, conn, &extra);
     }
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = false;
+        slot.exchange.be_last();
     }
     ending::end_violated(parts, session);
     parts

@@ -133,9 +133,9 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     let variant = slot.variant();
     if let Some(conn) = parts.line.conns.get_mut(conn) {
         conn.state = State::WebSocket;
-        slot.flags.carried = conn.flags.carried;
+        slot.flags.carried = conn.origin.is_carried();
     }
-    if polling.as_ref().is_some_and(|polling| polling.held > 0) {
+    if polling.as_ref().is_some_and(|polling| polling.lag.is_held()) {
         waiting::carry_over(parts, session, conn);
     }
     let deflate = parts.line.deflate_of(Some(conn));
@@ -177,14 +177,14 @@ fn carry_over(
     let takes_empty = slot.is_none_or(Session::takes_empty);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         // What polls lost and the client was not told is told here.
-        slot.flags.gap = polling.gap;
+        slot.lag.take_over(&polling.lag);
     }
     while let Some(unit) = polling.queue.pop() {
         // An answer that has no frame there ends the session: it cannot be left out.
         if !takes_empty && matches!(unit.fate, Fate::Event { .. }) && has_empty(unit.bytes()) {
             parts.books.counts.dropped_unfit += 1;
             if let Some(slot) = parts.line.conns.get_mut(conn) {
-                parts.line.polls.note_gap(session, &mut slot.flags.gap);
+                parts.line.polls.note_gap(session, &mut slot.lag);
             }
             continue;
         }
