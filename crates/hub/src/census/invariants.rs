@@ -219,16 +219,16 @@ impl Parts {
             let slot = self.people.sockets.get(*socket);
             let slot = slot.unwrap_or_else(|| panic!("session {index}: dead socket {socket}"));
             assert_eq!(
-                (slot.session, slot.conn),
+                (slot.session, slot.route.conn()),
                 (index, session.conn),
                 "socket {socket}"
             );
-            let polls = slot.variant.framing == Framing::Polling;
+            let polls = slot.route.variant().framing == Framing::Polling;
             assert_eq!(
                 polls,
                 session.polling.is_some(),
                 "socket {socket}: {:?}",
-                slot.variant
+                slot.route.variant()
             );
             let twin = session.sockets[..n]
                 .iter()

@@ -15,6 +15,7 @@ pub(crate) mod people;
 pub(crate) mod polls;
 pub(crate) mod repeats;
 pub mod roll;
+pub(crate) mod route;
 pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod speaker;

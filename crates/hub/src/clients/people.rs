@@ -4,17 +4,17 @@ mod audit;
 
 use crate::clients::namespaces::Namespaces;
 use crate::clients::roll::Roll;
+use crate::clients::route::Route;
 use crate::clients::session::{Left, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::tags::Tags;
 use crate::clients::users::Users;
 use crate::clients::whereabouts::Whereabouts;
-use crate::dialect::speech::{Author, Variant};
-use crate::output::compression::Deflate;
+use crate::dialect::speech::Author;
 use crate::tables::clock::Clock;
 use crate::tables::interest::{Change, Interest, Subject};
-use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId, SocketKey};
+use crate::tables::slot::{NamespaceId, SessionId, SocketId, SocketKey};
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -150,22 +150,13 @@ impl People {
     }
 
     /// What fan-out needs to know when a session's transport changes.
-    pub(crate) fn route(
-        &mut self,
-        session: SessionId,
-        conn: Option<ConnId>,
-        variant: Variant,
-        deflate: Deflate,
-    ) {
+    pub(crate) fn change_route(&mut self, session: SessionId, route: Route) {
         let Some(session) = self.sessions.get(session) else {
             return;
         };
         for index in &session.sockets {
             if let Some(socket) = self.sockets.get_mut(*index) {
-                socket.conn = conn;
-                let offsets = socket.variant.offsets;
-                socket.variant = Variant { offsets, ..variant };
-                socket.deflate = deflate;
+                socket.route.change(route);
             }
         }
     }

@@ -73,7 +73,11 @@ impl Speaker<'_> {
             return;
         };
         socket.owed = socket.owed.saturating_sub(1);
-        let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
+        let (session, conn, variant) = (
+            socket.session,
+            socket.route.conn(),
+            socket.route.variant(),
+        );
         let namespace = socket.namespace;
         let (args, attachments) = match speech::has_empty(attachments) {
             true => self.answer_that_fits(session, args, attachments),

@@ -8,6 +8,7 @@ use crate::clients::conn::State;
 use crate::clients::exchange::Exchange;
 use crate::clients::handshake::Handshake;
 use crate::clients::repeats::LastPoll;
+use crate::clients::route::Route;
 use crate::clients::session::{
     Dues, Heart, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
 };
@@ -403,10 +404,8 @@ fn open_socket(
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
     let socket = parts.people.insert_socket(session, |slot| Socket {
         id,
-        variant: slot.variant(),
-        deflate: parts.line.deflate_of(slot.conn),
+        route: Route::new(slot.conn, slot.variant(), parts.line.deflate_of(slot.conn)),
         flags: Flags::default(),
-        conn: slot.conn,
         session,
         namespace,
         mark: 0,

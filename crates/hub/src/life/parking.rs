@@ -77,7 +77,7 @@ pub(crate) fn attach(parts: &mut Parts, socket: SocketKey, lifeline: Lifeline) {
         && let Some(recovery) = &mut parts.recovery
     {
         recovery.live.insert(lifeline.pid, socket);
-        slot.variant.offsets = true;
+        slot.route.say_offsets();
         slot.extra.get_or_insert_default().lifeline = Some(Box::new(lifeline));
     }
 }
@@ -197,7 +197,7 @@ pub(crate) fn lags(parts: &Parts, index: SocketId, is_so: fn(&Lag) -> bool) -> b
     let Some(socket) = parts.people.sockets.get(index) else {
         return false;
     };
-    let conn = parts.line.conns.get(socket.conn);
+    let conn = parts.line.conns.get(socket.route.conn());
     let session = parts.people.sessions.get(socket.session);
     let polling = session.and_then(|session| session.polling.as_ref());
     conn.is_some_and(|conn| is_so(&conn.lag))

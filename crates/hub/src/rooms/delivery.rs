@@ -22,7 +22,8 @@ impl Speaker<'_> {
         let Some(socket) = self.people.sockets.get(index) else {
             return false;
         };
-        let (variant, session) = (socket.variant, socket.session);
+        let (route, session) = (socket.route, socket.session);
+        let variant = route.variant();
         if variant.dialect == Dialect::PlainRaw && notices::is_notice(out.event.name) {
             // Its frames have no names: it would take the gateway's own word for that of another client.
             return false;
@@ -30,9 +31,9 @@ impl Speaker<'_> {
         let deflate = if out.exempt {
             Deflate::Off
         } else {
-            socket.deflate
+            route.deflate()
         };
-        let Some(conn) = socket.conn else {
+        let Some(conn) = route.conn() else {
             debug_assert_eq!(
                 variant.framing,
                 Framing::Polling,

@@ -112,7 +112,7 @@ fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
     let Some(socket) = parts.people.sockets.get(index) else {
         return;
     };
-    let (variant, conn) = (socket.variant, socket.conn);
+    let (variant, conn) = (socket.route.variant(), socket.route.conn());
     let members = format!("\"message\":\"{MESSAGE}\",\"retry_after_ms\":{retry_after_ms}");
     match variant.dialect {
         Dialect::PlainJson => {

@@ -2,6 +2,7 @@
 
 use crate::books::close::CloseReason;
 use crate::clients::conn::State;
+use crate::clients::route::Route;
 use crate::clients::session::Polling;
 use crate::clients::session::{Probe, Session};
 use crate::cluster::waiting;
@@ -138,8 +139,8 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     if polling.as_ref().is_some_and(|polling| polling.lag.is_held()) {
         waiting::carry_over(parts, session, conn);
     }
-    let deflate = parts.line.deflate_of(Some(conn));
-    parts.people.route(session, Some(conn), variant, deflate);
+    let route = Route::new(Some(conn), variant, parts.line.deflate_of(Some(conn)));
+    parts.people.change_route(session, route);
     if let Some(polling) = polling {
         carry_over(parts, (session, conn), *polling, variant);
     }
