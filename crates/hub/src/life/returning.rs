@@ -292,7 +292,7 @@ pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
         out.room = said.room();
         out.offset = recovery.map(|recovery| recovery.journal.offset_text(*at, number));
         let exempt = &parts.books.config.compression.exempt;
-        out.exempt = exempt.holds(&namespace, &[]);
+        out.made.exempt_if(exempt.holds(&namespace, &[]));
         parts.speaker().deliver(socket.id(), &mut out);
     }
     let counts = &mut parts.books.counts;
