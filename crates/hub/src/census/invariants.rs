@@ -171,7 +171,7 @@ impl Parts {
                     session.conn, None,
                     "session {index} polls and has a WebSocket"
                 );
-                self.check_end(index, polling.get, State::Poll);
+                self.check_end(index, polling.waiting(), State::Poll);
                 if polling.post.conn.is_some() {
                     let conn = self.line.conns.get(polling.post.conn);
                     let conn = conn.unwrap_or_else(|| panic!("session {index}: dead POST"));
@@ -391,7 +391,7 @@ fn end(session: &Session, conn: &Conn) -> Option<ConnId> {
     match conn.state {
         State::WebSocket | State::Stream => session.conn,
         State::Probe => session.probe(),
-        State::Poll => polling?.get,
+        State::Poll => polling?.waiting(),
         _ => polling?.post.conn,
     }
 }

@@ -495,7 +495,7 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
         peer: session.peer,
         agent: parts.people.agents.get(session.agent).cloned(),
         claims: parts.people.claim_kinds.get(session.claims).cloned(),
-        conn: session.conn.or_else(|| session.polling.as_ref()?.get),
+        conn: session.conn.or_else(|| session.polling.as_ref()?.waiting()),
         kernel: None,
         waiting_bytes: waiting_bytes(parts, session),
         input_bytes: conn.map_or(0, |conn| conn.unread.bytes().len()),

@@ -4,6 +4,7 @@ pub(crate) mod conn;
 pub(crate) mod deflating;
 pub(crate) mod exchange;
 pub(crate) mod followed;
+pub(crate) mod get;
 pub(crate) mod handshake;
 pub(crate) mod intake;
 pub(crate) mod lag;

@@ -3,6 +3,7 @@
 use crate::books::claims::Claims;
 use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
+use crate::clients::get::Get;
 use crate::clients::lag::Lag;
 use crate::clients::repeats::LastPoll;
 use crate::clients::table::{Named, Table};
@@ -23,8 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::base64url::Id20;
 use wire::engineio::Revision;
-use wire::engineio::jsonp::Callback;
-use wire::http::{Chunked, Encoding};
+use wire::http::Chunked;
 
 /// Protocol a session speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -384,8 +384,7 @@ impl RequestToken {
 /// What only polling sessions need.
 #[derive(Debug, Default)]
 pub(crate) struct Polling {
-    /// Connection of the waiting GET.
-    pub(crate) get: Option<ConnId>,
+    pub(crate) get: Option<Get>,
     pub(crate) post: Post,
     pub(crate) probe: Option<Probe>,
     /// Packets that wait for a poll, in payload form (text, or `b` + base64).
@@ -393,22 +392,22 @@ pub(crate) struct Polling {
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
     pub(crate) lag: Lag,
-    /// It came when the session was closing already.
-    pub(crate) late: bool,
-    /// CORS header lines for the waiting GET's answer.
-    pub(crate) cors: Option<Box<[u8]>>,
-    /// The answer to that GET is a script.
-    pub(crate) script: Option<Callback>,
-    /// The client takes any number of packets in one answer.
-    pub(crate) takes_all: bool,
-    /// What that answer may be compressed with.
-    pub(crate) encoding: Option<Encoding>,
     /// The last GET, so that it is known when a proxy repeats it.
     pub(crate) last: LastPoll,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
     /// It came by TLS once: its client may ask next on a connection that is kept for it, and that no other process can have.
     pub(crate) secure: bool,
+}
+
+// Each session that polls has one.
+const _: () = assert!(size_of::<Polling>() <= 168);
+
+impl Polling {
+    /// The connection of the GET that waits.
+    pub(crate) fn waiting(&self) -> Option<ConnId> {
+        self.get.as_ref().map(Get::conn)
+    }
 }
 
 /// The POST being received.

@@ -201,11 +201,8 @@ fn forget_request(people: &mut People, session: SessionId, conn: ConnId) {
     let Some(polling) = people.sessions.polling(session) else {
         return;
     };
-    for request in [&mut polling.get, &mut polling.post.conn] {
-        if *request == Some(conn) {
-            *request = None;
-        }
-    }
+    polling.get.take_if(|get| get.conn() == conn);
+    polling.post.conn.take_if(|post| *post == conn);
 }
 
 /// Ends a polling session's transport: the waiting poll is told, or the next one within thirty seconds.
@@ -373,7 +370,7 @@ fn release_polling(parts: &mut Parts, session: SessionId) {
     let Some(polling) = slot.polling.take() else {
         return;
     };
-    for conn in [polling.get, polling.post.conn].into_iter().flatten() {
+    for conn in [polling.waiting(), polling.post.conn].into_iter().flatten() {
         let serves = parts.line.conns.get(conn).is_some_and(|slot| {
             let asks = matches!(
                 slot.state,
