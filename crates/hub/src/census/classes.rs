@@ -34,7 +34,7 @@ impl Classes {
         self.compressed += of(conn.is_some_and(|conn| conn.handshake.inflates()));
         self.recoverable += of(parts.people.is_recoverable(session));
         self.relayed += of(conn.is_some_and(|conn| conn.origin.is_relayed()));
-        let transport = match session.protocol {
+        let transport = match session.language.protocol() {
             Protocol::EventStream => &mut self.streams,
             _ if session.polling.is_some() => &mut self.polling,
             _ if session.flags.carried => &mut self.webtransport,

@@ -160,7 +160,7 @@ impl Parts {
 
     fn check_sessions(&self) {
         for (index, session) in self.people.sessions.iter() {
-            let state = match session.protocol {
+            let state = match session.language.protocol() {
                 Protocol::EventStream => State::Stream,
                 _ => State::WebSocket,
             };
@@ -186,7 +186,7 @@ impl Parts {
                     "session {index} is closed and still here"
                 );
             }
-            if session.protocol.is_engineio() {
+            if session.language.protocol().is_engineio() {
                 assert_eq!(
                     self.people.sessions.find(&session.sid),
                     Some(index),

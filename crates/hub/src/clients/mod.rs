@@ -1,13 +1,16 @@
 //! Whom the shard serves: connections, sessions, their sockets and users, and how each of them is told things.
 
+pub(crate) mod client;
 pub(crate) mod conn;
 pub(crate) mod deflating;
 pub(crate) mod exchange;
 pub(crate) mod followed;
 pub(crate) mod get;
 pub(crate) mod handshake;
+pub(crate) mod heart;
 pub(crate) mod intake;
 pub(crate) mod lag;
+pub(crate) mod language;
 pub(crate) mod line;
 pub(crate) mod marks;
 pub(crate) mod namespaces;

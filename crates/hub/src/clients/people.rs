@@ -51,8 +51,8 @@ impl People {
         index: SessionId,
     ) -> Option<Session> {
         let session = self.sessions.remove(index)?;
-        self.agents.release(session.agent);
-        self.claim_kinds.release(session.claims);
+        self.agents.release(session.client.agent());
+        self.claim_kinds.release(session.client.claims());
         let (sessions, timers) = (&self.sessions, &mut clock.timers.sessions);
         timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
         Some(session)
@@ -116,8 +116,8 @@ impl People {
     pub(crate) fn note_claims(&mut self, socket: SocketKey, kinds: Option<&str>) {
         let session = self.sockets.live(socket).map(|slot| slot.session);
         if let Some(slot) = session.and_then(|session| self.sessions.get_mut(session)) {
-            let before = std::mem::take(&mut slot.claims);
-            slot.claims = self.claim_kinds.take(kinds.unwrap_or_default());
+            let kinds = self.claim_kinds.take(kinds.unwrap_or_default());
+            let before = slot.client.show_claims(kinds);
             self.claim_kinds.release(before);
         }
     }

@@ -200,7 +200,7 @@ fn enter(
     let Some(slot) = parts.people.sessions.open(session) else {
         return;
     };
-    let is_plain = slot.protocol.is_plain_websocket();
+    let is_plain = slot.language.protocol().is_plain_websocket();
     let uid = claims.map(|claims| claims.uid.as_str());
     let comer = shown.and_then(|shown| shown.comer(uid));
     let back = match comer.map(|comer| returning::take(parts, comer)) {
@@ -242,7 +242,7 @@ fn enter(
 
 fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Refusal) {
     let slot = parts.people.sessions.open(session);
-    match slot.map(|slot| slot.protocol.is_plain_websocket()) {
+    match slot.map(|slot| slot.language.protocol().is_plain_websocket()) {
         Some(true) => plain_gate::keep_out_plain(parts, session, refusal),
         Some(false) => opening::refuse_namespace(parts, session, namespace, refusal),
         None => {}
@@ -341,7 +341,7 @@ pub(crate) fn on_join_verdict(
 fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Denied) {
     let slot = parts.people.sessions.get(session);
     // It speaks the plain protocol, and said that it comes back.
-    if slot.is_some_and(|slot| slot.protocol.is_plain_websocket()) {
+    if slot.is_some_and(|slot| slot.language.protocol().is_plain_websocket()) {
         return plain_gate::deny_plain(parts, session, denied);
     }
     if parts.books.config.auth.style == AuthStyle::Strict {
@@ -387,7 +387,7 @@ pub(crate) fn ask_handler(
     claims: Option<&Claims>,
 ) -> Option<Decision> {
     let slot = stage.parts.people.sessions.get_mut(session)?;
-    let (sid, protocol, peer) = (slot.sid, slot.protocol, slot.peer);
+    let (sid, protocol, peer) = (slot.sid, slot.language.protocol(), slot.client.peer());
     let transport = slot.transport();
     let rare = slot.rare.as_mut();
     let (query, headers) = rare.map_or_else(Default::default, |rare| {

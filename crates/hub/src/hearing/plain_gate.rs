@@ -13,12 +13,13 @@ use crate::tables::slot::{ConnId, SessionId};
 /// Whether its socket waits until the client says if it comes back.
 pub(crate) fn waits_for_resume(parts: &Parts, session: SessionId) -> bool {
     let slot = parts.people.sessions.get(session);
-    slot.is_some_and(|slot| slot.resumes() && !slot.flags.joined)
+    slot.is_some_and(|slot| slot.language.resumes() && !slot.flags.joined)
 }
 
 /// The namespace that a plain session is in.
 pub(crate) fn namespace_of(parts: &Parts, session: SessionId) -> Option<String> {
-    let protocol = parts.people.sessions.get(session)?.protocol;
+    let slot = parts.people.sessions.get(session)?;
+    let protocol = slot.language.protocol();
     let config = &parts.books.config;
     match (&config.plain_raw, protocol) {
         (Some(raw), Protocol::PlainRaw) => Some(raw.namespace.clone()),

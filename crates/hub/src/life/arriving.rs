@@ -3,14 +3,16 @@
 use crate::access::tokens;
 use crate::books::claims::{Claims, Grants};
 use crate::books::config::SlowConsumer;
-use crate::books::heartbeat::Step;
+use crate::clients::client::Client;
 use crate::clients::conn::State;
 use crate::clients::exchange::Exchange;
 use crate::clients::handshake::Handshake;
+use crate::clients::heart::Heart;
+use crate::clients::language::Language;
 use crate::clients::repeats::LastPoll;
 use crate::clients::route::Route;
 use crate::clients::session::{
-    Dues, Heart, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
+    Dues, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
 };
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
@@ -51,18 +53,13 @@ pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec
         _ => State::WebSocket,
     };
     let conn = carried.map(|carried| open_conn(parts, carried, peer, state));
-    let session = parts
-        .people
-        .insert_session(session(parts, record, (sid, protocol, peer)));
+    let agent = parts.people.agents.take(&record.agent);
+    let claims = parts.people.claim_kinds.take(&record.claim_kinds);
+    let client = Client::new(peer, agent, claims);
+    let mut session = session(parts, record, (sid, protocol, client));
+    session.conn = conn;
+    let session = parts.people.insert_session(session);
     parts.access.admission.session_came();
-    let (agent, claims) = (
-        parts.people.agents.take(&record.agent),
-        parts.people.claim_kinds.take(&record.claim_kinds),
-    );
-    if let Some(slot) = parts.people.sessions.get_mut(session) {
-        slot.conn = conn;
-        (slot.agent, slot.claims) = (agent, claims);
-    }
     if let Some(conn) = conn
         && let Some(slot) = parts.line.conns.get_mut(conn)
     {
@@ -307,27 +304,21 @@ fn fate(number: u32) -> Fate {
 fn session(
     parts: &Parts,
     record: &handoff::Session,
-    (sid, protocol, peer): (Id20, Protocol, IpAddr),
+    (sid, protocol, client): (Id20, Protocol, Client),
 ) -> Session {
     let revision = match record.revision {
         3 => Revision::Three,
         _ => Revision::Four,
     };
     let now_ms = parts.clock.now.mono_ms;
-    let mut session = Session::new(sid, protocol, revision, peer);
-    session.flags.b64 = record.base64;
-    session.flags.asks_offsets = record.asks_offsets;
-    session.flags.heard_packet = record.heard_packet;
-    session.flags.msgpack = record.msgpack;
+    let language = Language::new(protocol, revision);
+    let mut language = language.asking(record.base64, record.asks_offsets);
+    if record.heard_packet {
+        language.settle_parser(record.msgpack);
+    }
+    let mut session = Session::new(sid, language, client);
     session.flags.joined = record.joined;
-    let heart = record.heart.unwrap_or_default();
-    session.heart = Heart {
-        pinged_ms: (now_ms as u32).wrapping_sub(heart.silent_ms),
-        awaiting_pong: heart.awaiting_pong,
-        heard: heart.heard,
-        extended: heart.extended,
-        step: Step::numbered(heart.step as usize),
-    };
+    session.heart = Heart::restored(&record.heart.unwrap_or_default(), now_ms);
     session.binary = record.partial.as_ref().map(|part| {
         Box::new(Partial {
             text: part.text.as_str().into(),
@@ -492,35 +483,36 @@ fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
         return;
     };
     let (config, now_ms) = (&parts.books.config, parts.clock.now.mono_ms);
-    let (heart, engineio) = (slot.heart, slot.protocol.is_engineio());
+    let (heart, engineio) = (slot.heart, slot.language.protocol().is_engineio());
     let silent_ms = u64::from(record.heart.unwrap_or_default().silent_ms);
     let interval = match engineio {
-        true => config.ping_interval(heart.step),
-        false => config.plain_ping_interval(heart.step),
+        true => config.ping_interval(heart.step()),
+        false => config.plain_ping_interval(heart.step()),
     };
     let interval_ms = (interval.as_millis() as u64).max(1);
-    let (kind, left_ms) = match (heart.awaiting_pong, engineio) {
+    let (kind, left_ms) = match (heart.awaits_pong(), engineio) {
         (true, _) => {
             let timeout_ms = config.ping_timeout.as_millis() as u64;
             (SessionTimer::Pong, timeout_ms.saturating_sub(silent_ms))
         }
         (false, true) => {
             let left_ms = interval_ms.saturating_sub(silent_ms);
-            (SessionTimer::Ping(heart.step), left_ms)
+            (SessionTimer::Ping(heart.step()), left_ms)
         }
         // Its last beat is known.
-        (false, false) if slot.protocol == Protocol::EventStream => {
+        (false, false) if slot.language.protocol() == Protocol::EventStream => {
             let left_ms = interval_ms.saturating_sub(silent_ms);
-            (SessionTimer::PlainPing(heart.step), left_ms)
+            (SessionTimer::PlainPing(heart.step()), left_ms)
         }
         // Those who talk are not pinged: the beat goes on, and nothing says how long ago the last one was.
         (false, false) => {
             let left_ms = interval_ms - silent_ms % interval_ms;
-            (SessionTimer::PlainPing(heart.step), left_ms)
+            (SessionTimer::PlainPing(heart.step()), left_ms)
         }
     };
     let key = parts.people.sessions.key(session);
-    let joins = (slot.protocol == Protocol::SocketIo || slot.resumes()) && !slot.flags.joined;
+    let asks = slot.language.protocol() == Protocol::SocketIo || slot.language.resumes();
+    let joins = asks && !slot.flags.joined;
     let has_partial = slot.binary.is_some();
     let connect_ms = config.connect_timeout.as_millis() as u64;
     let message_ms = config.limits.message_timeout.as_millis() as u64;

@@ -65,7 +65,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     tokens::forget_expiry(&mut parts.clock, &parts.people, index);
     asking::forget_acks(parts, parts.people.sockets.key(index));
     parts.people.part_socket(index);
-    let peer = parts.people.sessions.get(session).map(|slot| slot.peer);
+    let peer = parts.people.sessions.get(session).map(|slot| slot.client.peer());
     let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
     parts.books.counts.disconnects += 1;
     let notice = Notice::Disconnected {
@@ -164,7 +164,7 @@ pub(crate) fn disconnect_socket(
     let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
-    let engineio = slot.protocol.is_engineio();
+    let engineio = slot.language.protocol().is_engineio();
     let close = close || !engineio;
     let why = why.or(close.then_some(CloseReason::ServerClose));
     let indices = if close {
@@ -310,8 +310,8 @@ fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<En
         at_ms: parts.clock.now.wall_ms,
         session: slot.sid,
         reason,
-        peer: slot.peer,
-        protocol: slot.protocol.name(),
+        peer: slot.client.peer(),
+        protocol: slot.language.protocol().name(),
         transport: slot.transport(),
         socket,
         user: user.flatten(),
@@ -337,7 +337,7 @@ fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {
 /// A line of the connection log: this client is not let in.
 pub(crate) fn log_refused(parts: &mut Parts, session: SessionId, reason: CloseReason) {
     if let Some(slot) = parts.people.sessions.get(session) {
-        let peer = slot.peer;
+        let peer = slot.client.peer();
         parts.outbound.log(Notice::Refused { peer, reason });
     }
 }

@@ -235,7 +235,7 @@ impl Handing {
                 goes,
             ));
         }
-        let streams = session.protocol == Protocol::EventStream;
+        let streams = session.language.protocol() == Protocol::EventStream;
         if streams && self.takes & takes::STREAMS == 0 {
             return Err(Stays::EventStream);
         }
@@ -401,7 +401,7 @@ fn bytes_of(addr: IpAddr) -> Vec<u8> {
 
 fn record(parts: &Parts, session: &Session, carriers: Carriers) -> handoff::Session {
     let now_ms = parts.clock.now.mono_ms;
-    let (heart, rare) = (&session.heart, session.rare.as_ref());
+    let rare = session.rare.as_ref();
     let (token, claims) = match session.joining.token.as_deref() {
         None => (None, None),
         Some(RequestToken::Unread(token)) => (Some(token.to_string()), None),
@@ -410,24 +410,18 @@ fn record(parts: &Parts, session: &Session, carriers: Carriers) -> handoff::Sess
     let sockets = session.sockets.iter();
     handoff::Session {
         sid: session.sid.0.to_vec(),
-        protocol: protocol(session.protocol),
-        revision: match session.revision {
+        protocol: protocol(session.language.protocol()),
+        revision: match session.language.revision() {
             Revision::Three => 3,
             Revision::Four => 4,
         },
-        peer: bytes_of(session.peer),
-        base64: session.flags.b64,
-        asks_offsets: session.flags.asks_offsets,
-        heard_packet: session.flags.heard_packet,
-        msgpack: session.flags.msgpack,
+        peer: bytes_of(session.client.peer()),
+        base64: session.language.is_base64(),
+        asks_offsets: session.language.asks_offsets(),
+        heard_packet: session.language.has_parser(),
+        msgpack: session.language.is_msgpack(),
         joined: session.flags.joined,
-        heart: Some(handoff::Heart {
-            silent_ms: (now_ms as u32).wrapping_sub(heart.pinged_ms),
-            awaiting_pong: heart.awaiting_pong,
-            heard: heart.heard,
-            extended: heart.extended,
-            step: heart.step.number() as u32,
-        }),
+        heart: Some(session.heart.record(now_ms)),
         sockets: sockets.filter_map(|index| socket(parts, *index)).collect(),
         partial: session.binary.as_ref().map(|part| handoff::Attached {
             text: part.text.to_string(),
@@ -439,8 +433,8 @@ fn record(parts: &Parts, session: &Session, carriers: Carriers) -> handoff::Sess
         headers: rare.map(|rare| rare.headers.to_vec()).unwrap_or_default(),
         parted: rare.map(|rare| rare.parted().to_vec()).unwrap_or_default(),
         refusals: rare.map_or(0, |rare| u32::from(rare.refusals)),
-        agent: tag(&parts.people.agents, session.agent),
-        claim_kinds: tag(&parts.people.claim_kinds, session.claims),
+        agent: tag(&parts.people.agents, session.client.agent()),
+        claim_kinds: tag(&parts.people.claim_kinds, session.client.claims()),
         dues: dues(session),
         token,
         claims,

@@ -44,9 +44,9 @@ pub(crate) fn add_socket(
         slot.flags.joined = true;
         parts.outbound.log(Notice::Connected {
             socket: id,
-            peer: slot.peer,
+            peer: slot.client.peer(),
             transport: slot.transport(),
-            protocol: slot.protocol.name(),
+            protocol: slot.language.protocol().name(),
             uid: claims.map(|claims| claims.uid.as_str().into()),
         });
         Socket {

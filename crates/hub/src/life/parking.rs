@@ -25,7 +25,6 @@ use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::base64url::Id20;
-use wire::engineio::Revision;
 
 /// A socket begins: where its client can come back, it gets a name by which it does.
 pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, uid: Option<&str>) {
@@ -41,9 +40,10 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
     let (Some(recover), Some(carrier)) = (recover, carrier) else {
         return;
     };
-    let gets_offsets = recover.offsets == Offsets::All || carrier.flags.asks_offsets;
-    let is_stock = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
-    let comes_back = is_stock && gets_offsets || carrier.resumes();
+    let language = &carrier.language;
+    let gets_offsets = recover.offsets == Offsets::All || language.asks_offsets();
+    let is_stock = language.protocol() == Protocol::SocketIo && !language.is_three();
+    let comes_back = is_stock && gets_offsets || language.resumes();
     let name = parts
         .people
         .namespaces
@@ -122,14 +122,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     let (Some(recovery), Some(slot)) = (&parts.recovery, parts.people.sessions.get(session)) else {
         return;
     };
-    if slot.heart.extended {
-        // Nobody knows any more when that ping was sent.
-        return;
-    }
-    let now_ms = parts.clock.now.mono_ms;
-    let waited_ms = (now_ms as u32).wrapping_sub(slot.heart.pinged_ms);
-    // A ping may be older than this process.
-    let Some(pinged_ms) = now_ms.checked_sub(u64::from(waited_ms)) else {
+    let Some(pinged_ms) = slot.heart.pinged_at(parts.clock.now.mono_ms) else {
         return;
     };
     let at = recovery.journal.before(pinged_ms);

@@ -49,7 +49,7 @@ pub(crate) fn refuse_stream(
     text: &str,
 ) -> bool {
     let slot = parts.people.sessions.get_mut(session);
-    let Some(slot) = slot.filter(|slot| slot.protocol == Protocol::EventStream) else {
+    let Some(slot) = slot.filter(|slot| slot.language.protocol() == Protocol::EventStream) else {
         return false;
     };
     // Once a stream has begun there is no place for an answer.

@@ -74,7 +74,7 @@ impl Stage {
         if let Some(session) = session
             && let Some(slot) = self.parts.people.sessions.get(session)
         {
-            let peer = slot.peer;
+            let peer = slot.client.peer();
             self.parts.outbound.log(Notice::HandlerPanic { peer });
             ending::close_session(&mut self.parts, session, CloseReason::InternalError);
         }

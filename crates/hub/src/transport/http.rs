@@ -301,7 +301,7 @@ fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
 /// A session speaks one protocol, so a request that does not say so is another's.
 fn continues(people: &People, session: SessionId, query: &Query<'_>) -> bool {
     let slot = people.sessions.get(session);
-    query.revision == slot.map(|slot| slot.revision)
+    query.revision == slot.map(|slot| slot.language.revision())
 }
 
 /// Whether new sessions may speak that protocol.
@@ -345,7 +345,7 @@ fn speaks(people: &People, session: SessionId, protocol: Protocol) -> bool {
     people
         .sessions
         .get(session)
-        .is_some_and(|slot| slot.protocol == protocol)
+        .is_some_and(|slot| slot.language.protocol() == protocol)
 }
 
 fn session_request(

@@ -70,7 +70,7 @@ pub(crate) fn open_polling(
     let mut extra = begin::extra_headers(stage, conn, head, session, true);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
     let slot = stage.parts.people.sessions.get(session);
-    let payload = match slot.map(|slot| slot.revision) {
+    let payload = match slot.map(|slot| slot.language.revision()) {
         Some(Revision::Three) => Payload::of_3(&body, false, query.jsonp),
         _ => Payload::of_4(&body),
     };
@@ -213,7 +213,7 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    let (revision, takes_binary) = (slot.revision, !slot.flags.b64);
+    let (revision, takes_binary) = (slot.language.revision(), !slot.language.is_base64());
     let Some(polling) = slot.polling.as_deref_mut() else {
         return;
     };

@@ -230,7 +230,7 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
 /// Takes in the packets of a body, or those that the turn has room for.
 fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     let slot = stage.parts.people.sessions.get(session);
-    if slot.is_some_and(|slot| slot.revision == Revision::Three) {
+    if slot.is_some_and(|slot| slot.language.is_three()) {
         return take_packets3(stage, session, body);
     }
     let separators = body

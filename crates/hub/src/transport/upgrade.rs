@@ -16,7 +16,7 @@ use crate::seam::told::Told;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::{accept, begin, polling};
-use wire::engineio::{self, PacketType, RequestError, Revision};
+use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::handshake;
@@ -118,18 +118,15 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     slot.conn = Some(conn);
     slot.flags.upgrading = false;
     // The pong timer is cleared, the ping timer goes on (protocol 3.5).
-    if std::mem::replace(&mut slot.heart.awaiting_pong, false) {
+    if slot.heart.excuse() {
         heartbeat::arm_beat(parts, session);
     }
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
     let polling = slot.polling.take();
-    // In protocol 3 each transport says for itself whether it takes binary.
-    if let Some(probe) = polling.as_ref().and_then(|polling| polling.probe)
-        && slot.revision == Revision::Three
-    {
-        slot.flags.b64 = probe.b64;
+    if let Some(probe) = polling.as_ref().and_then(|polling| polling.probe) {
+        slot.language.change_transport(probe.b64);
     }
     let variant = slot.variant();
     if let Some(conn) = parts.line.conns.get_mut(conn) {

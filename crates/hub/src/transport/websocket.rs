@@ -100,7 +100,7 @@ fn begin_frames(parts: &mut Parts, conn: ConnId) -> Option<(Source, Assembler, L
     let (state, deflate) = (slot.state, slot.handshake.inflates());
     let assembler = std::mem::take(&mut slot.assembler);
     let slot = parts.people.sessions.get(session)?;
-    let (protocol, revision) = (slot.protocol, slot.revision);
+    let (protocol, revision) = (slot.language.protocol(), slot.language.revision());
     let from = Source {
         conn,
         session,
