@@ -91,12 +91,12 @@ impl Hub {
 
     /// The last turn left work that the next one can do.
     pub fn has_stalled(&self) -> bool {
-        self.stage.parts.intake.has_stalled() || self.stage.parts.line.polls.has_ready()
+        self.stage.parts.line.intake.has_stalled() || self.stage.parts.line.polls.has_ready()
     }
 
     /// Connections wait for the mailbox of another shard to be short again.
     pub fn held_back(&self) -> usize {
-        self.stage.parts.intake.held_back()
+        self.stage.parts.line.intake.held_back()
     }
 
     /// The connection still has input that an earlier turn left; do not read more yet.
@@ -214,7 +214,7 @@ impl Hub {
 
     /// Questions of the handler to somebody outside that are open: about what clients said before.
     pub fn count_outside(&self) -> u64 {
-        let asks = self.stage.parts.asks.iter();
+        let asks = self.stage.parts.outbound.asks.iter();
         let outside = asks.filter(|(_, open)| matches!(open.asked, Asked::Outside { .. }));
         outside.count() as u64
     }

@@ -333,20 +333,20 @@ impl Parts {
 
     /// Gates of sessions and the questions that they wait for are pairs.
     fn check_questions(&self) {
-        let (open, kept, booked) = self.asks.audit();
+        let (open, kept, booked) = self.outbound.asks.audit();
         assert_eq!(
             self.books.counts.asks_outstanding, open as u64,
             "open questions"
         );
         assert_eq!(kept, booked, "bytes that questions keep");
-        let joins = self.asks.iter().filter(|(_, pending)| {
+        let joins = self.outbound.asks.iter().filter(|(_, pending)| {
             let live = pending.session.map(|key| self.people.sessions.live(key));
             matches!(pending.waiting, Waiting::Join(_)) && live.flatten().is_some()
         });
         let mut gates = 0;
         for (index, slot) in self.people.sessions.iter() {
             for ask in slot.joining.gates.iter() {
-                let pending = self.asks.get(ask).expect("a gate has its question");
+                let pending = self.outbound.asks.get(ask).expect("a gate has its question");
                 assert_eq!(pending.session.map(Key::id), Some(index), "gate of {index}");
                 gates += 1;
             }
@@ -360,7 +360,7 @@ impl Parts {
             let waits = self.line.is_dirty(index);
             assert!(!conn.dirty || waits, "conn {index} will not be flushed");
             assert!(
-                !conn.unread.is_stalled() || self.intake.lists(index),
+                !conn.unread.is_stalled() || self.line.intake.lists(index),
                 "conn {index} will not be resumed"
             );
             let listed = self.line.polls.sent_on(index);

@@ -1,9 +1,10 @@
-//! The connections of a shard and what is on its way to them.
+//! The connections of a shard, what waits of what they sent, and what is on its way to them.
 
 use crate::books::faults::{self, Fault};
 use crate::books::limits::{Limits, SQUEEZED_BYTES_MAX};
 use crate::books::metrics::{Counts, Limit};
 use crate::clients::conn::{Conn, State};
+use crate::clients::intake::Intake;
 use crate::clients::polls::Polls;
 use crate::clients::session::Session;
 use crate::clients::table::Table;
@@ -25,6 +26,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) conns: Table<ConnId, Conn>,
+    pub(crate) intake: Intake,
     pub(super) log: TurnLog,
     /// Empty between flushes; kept for its memory.
     submission: Submission,
@@ -50,9 +52,10 @@ impl Line {
         slot.is_some_and(|slot| slot.origin.stays_secure())
     }
 
-    pub(crate) fn new(pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(pool: Arc<Pool>, intake: Intake) -> Self {
         Self {
             conns: Table::default(),
+            intake,
             log: TurnLog::new(Arc::clone(&pool)),
             submission: Submission::default(),
             pool,

@@ -68,7 +68,7 @@ fn book_message(
         .access
         .meters
         .book_message(people, now_us, session, socket);
-    parts.intake.set_forgiven(booked == Ok(true));
+    parts.line.intake.set_forgiven(booked == Ok(true));
     booked.map(drop)
 }
 
@@ -111,7 +111,7 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
         return;
     };
     // A message within the session's rate and over its event's rate makes up for nothing.
-    let more = 1 + u16::from(parts.intake.take_forgiven());
+    let more = 1 + u16::from(parts.line.intake.take_forgiven());
     slot.dues.rejections = slot.dues.rejections.saturating_add(more);
     if slot.dues.rejections <= max {
         return;

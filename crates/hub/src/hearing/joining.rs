@@ -140,14 +140,14 @@ pub(crate) fn on_found(stage: &mut Stage, session: SessionId, mut join: Join, fo
 }
 
 fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
-    match stage.parts.asks.take_ticket() {
+    match stage.parts.outbound.asks.take_ticket() {
         // The handler ended the session in the same call.
         Some(key) if !stage.parts.people.sessions.is_open(session) => {
             question::close_question(&mut stage.parts, key);
         }
         Some(key) => {
             // What waits is kept even where there is no room to book it: the gate has a bound of its own.
-            let _ = stage.parts.asks.keep(key.id(), join.held_bytes());
+            let _ = stage.parts.outbound.asks.keep(key.id(), join.held_bytes());
             question::wait_for(&mut stage.parts, key, Waiting::Join(Box::new(join)));
         }
         None => on_joining_decided(stage, session, join, Err(Refusal::unavailable())),
@@ -410,7 +410,7 @@ pub(crate) fn ask_handler(
     let answer = stage.call(session, |handler, cx| handler.connecting(cx, &request));
     if !matches!(answer, Some(Decision::Later)) {
         // A ticket that nobody waits with.
-        let ticket = stage.parts.asks.take_ticket();
+        let ticket = stage.parts.outbound.asks.take_ticket();
         ticket.and_then(|key| question::close_question(&mut stage.parts, key));
     }
     let slot = stage.parts.people.sessions.get_mut(session);

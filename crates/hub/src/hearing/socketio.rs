@@ -76,7 +76,7 @@ pub(crate) fn on_msgpack(stage: &mut Stage, session: SessionId, data: Data<'_>) 
 #[cold]
 fn on_broken(parts: &mut Parts, session: SessionId, text: &str) {
     let slot = parts.people.sessions.get(session);
-    match slot.and_then(|slot| gate::decided_by_handler(&parts.asks, slot)) {
+    match slot.and_then(|slot| gate::decided_by_handler(&parts.outbound.asks, slot)) {
         Some(ask) => gate::keep(parts, session, ask, Held::broken(text)),
         None => parse_error(parts, session),
     }
@@ -229,7 +229,7 @@ fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachmen
         return on_packet(stage, session, &packet, attachments);
     }
     let namespace = packet.namespace;
-    if let Some(ask) = gate::gate(&parts.asks, slot, namespace) {
+    if let Some(ask) = gate::gate(&parts.outbound.asks, slot, namespace) {
         gate::hold(parts, session, ask, packet, attachments);
     } else if packet.kind != PacketType::Connect {
         let rare = slot.rare.as_deref();

@@ -245,7 +245,7 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
     if !carried.input.is_empty() {
         slot.unread.keep(Box::new(carried.input.clone()));
         // It may be whole: the process before did not come to it.
-        parts.intake.go_on(conn, slot);
+        parts.line.intake.go_on(conn, slot);
     }
     let units = units(parts, &carried.output);
     if let Some(slot) = parts.line.conns.get_mut(conn)
@@ -278,7 +278,7 @@ pub(crate) fn visit(parts: &mut Parts, record: &handoff::Visitor) -> Result<Conn
     slot.exchange = Exchange::between(record.served);
     if !record.input.is_empty() {
         slot.unread.keep(Box::new(record.input.clone()));
-        parts.intake.go_on(conn, slot);
+        parts.line.intake.go_on(conn, slot);
     }
     if let Some(proxy) = address(&record.proxy) {
         parts.access.note_proxy(conn, proxy);

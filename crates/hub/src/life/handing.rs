@@ -78,7 +78,7 @@ pub enum Handed {
 
 impl Handing {
     pub(crate) fn new(parts: &Parts, takes: u64) -> Self {
-        let asked = parts.asks.iter().filter_map(|(_, open)| open.session);
+        let asked = parts.outbound.asks.iter().filter_map(|(_, open)| open.session);
         let followers = parts.rooms.followers.sockets();
         let following = followers.filter_map(|index| {
             let socket = parts.people.sockets.get(index)?;
@@ -135,9 +135,9 @@ impl Handing {
         parts: &Parts,
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Option<Handed> {
-        while self.marks_at < parts.repeats.len() {
+        while self.marks_at < parts.rooms.repeats.len() {
             let now_ms = parts.clock.now.mono_ms;
-            let marks = parts.repeats.record(self.marks_at, now_ms);
+            let marks = parts.rooms.repeats.record(self.marks_at, now_ms);
             self.marks_at += 1;
             if let Some(marks) = marks {
                 return Some(Handed::Marks(Box::new(marks)));

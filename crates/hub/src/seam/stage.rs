@@ -23,8 +23,8 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(mut parts: Parts, handler: Box<dyn Handler>) -> Self {
-        parts.counts_nodes = handler.counts_nodes();
-        parts.watches_rooms = handler.watches_rooms();
+        parts.rooms.elsewhere.want(handler.counts_nodes());
+        parts.outbound.watch_rooms(handler.watches_rooms());
         Self {
             parts,
             reads_requests: handler.reads_requests(),

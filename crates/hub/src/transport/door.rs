@@ -95,7 +95,7 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
     if let Some(decision) = decision {
         return carry_out(&mut stage.parts, conn, head, decision);
     }
-    if stage.parts.asks.is_empty() {
+    if stage.parts.outbound.asks.is_empty() {
         // Nobody waits for an answer any more: how long one takes now, only the next one shows.
         stage.parts.access.admission.forget_answers();
     }

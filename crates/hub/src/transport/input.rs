@@ -113,8 +113,8 @@ pub(crate) fn bytes(stage: &mut Stage, conn: ConnId, buf: &mut [u8]) {
 
 /// Works on what an earlier turn left unread because it was full.
 pub(crate) fn resume(stage: &mut Stage) {
-    stage.parts.intake.release(&stage.parts.books.config.limits);
-    let mut waiting = stage.parts.intake.take_stalled().into_iter();
+    stage.parts.line.intake.release(&stage.parts.books.config.limits);
+    let mut waiting = stage.parts.line.intake.take_stalled().into_iter();
     let mut passed_over = Vec::new();
     while !stage.parts.line.is_full(&stage.parts.books.config.limits)
         && let Some(conn) = waiting.next()
@@ -139,7 +139,7 @@ pub(crate) fn resume(stage: &mut Stage) {
         end_if_read(&mut stage.parts, conn);
     }
     passed_over.extend(waiting);
-    stage.parts.intake.put_back(passed_over);
+    stage.parts.line.intake.put_back(passed_over);
 }
 
 /// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first.
@@ -175,7 +175,7 @@ pub(crate) fn broken(parts: &mut Parts, conn: ConnId) {
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
 fn process(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usize {
     let mut at = 0;
-    pace::begin(&mut stage.parts.line, &mut stage.parts.intake);
+    pace::begin(&mut stage.parts.line);
     while at < data.len() {
         let used = match next_input(&mut stage.parts, conn) {
             Input::Ignored => return data.len(),
@@ -242,9 +242,9 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
 
 /// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
 fn hold_publisher(parts: &mut Parts, conn: ConnId) {
-    if parts.intake.waits_for_mailbox() {
+    if parts.line.intake.waits_for_mailbox() {
         stash::stall(parts, conn, Limit::Mailbox);
-        parts.intake.begin();
+        parts.line.intake.begin();
     }
 }
 

@@ -242,5 +242,5 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
         let key = parts.people.sessions.key(session);
         parts.line.polls.note_sent(conn, key);
     }
-    parts.intake.revive(&mut parts.line.conns, conn);
+    parts.line.intake.revive(&mut parts.line.conns, conn);
 }

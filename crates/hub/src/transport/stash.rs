@@ -30,7 +30,7 @@ pub(crate) fn input_complete(line: &mut Line, conn: ConnId) {
 
 pub(crate) fn stall(parts: &mut Parts, conn: ConnId, limit: Limit) {
     if let Some(slot) = parts.line.conns.get_mut(conn)
-        && parts.intake.stall(conn, slot)
+        && parts.line.intake.stall(conn, slot)
     {
         parts.books.counts.hit(limit);
     }

@@ -154,13 +154,14 @@ fn tell_handler(parts: &mut Parts, session: SessionId) {
     let sockets = slot.sockets.iter();
     let sockets = sockets.filter_map(|socket| Some(parts.people.sockets.get(*socket)?.id));
     let gates = slot.joining.gates.iter();
-    let coming = gates.filter_map(|ask| match &parts.asks.get(ask)?.waiting {
+    let coming = gates.filter_map(|ask| match &parts.outbound.asks.get(ask)?.waiting {
         Waiting::Join(join) => join.socket,
         _ => None,
     });
     let told = sockets
         .chain(coming)
         .map(|socket| Told::Upgraded { socket, transport });
+    let told: Vec<Told> = told.collect();
     parts.outbound.tell_all(told);
 }
 
