@@ -8,15 +8,17 @@ use std::fs;
 const FIELDS_MAX: usize = 12;
 const METHODS_MAX: usize = 40;
 /// Crates whose types have at most so many fields.
-const FEW_FIELDS: [&str; 6] = ["backend", "cluster", "compat", "types", "units", "wire"];
+const FEW_FIELDS: [&str; 8] = [
+    "backend", "cluster", "compat", "hub", "rules", "types", "units", "wire",
+];
 /// Crates whose types have at most so many methods.
 const FEW_METHODS: [&str; 10] = [
     "backend", "bridge", "cluster", "compat", "handoff", "hub", "rules", "types", "units", "wire",
 ];
 /// Crates whose bounds stand in one file.
 const BOUNDED: [&str; 3] = ["backend", "cluster", "compat"];
-/// Configuration and counters: lists of independent values.
-const LISTS: [&str; 2] = ["Settings", "Counts"];
+/// Configuration, counters, and rows of what operators are shown: lists of independent values.
+const LISTS: [&str; 6] = ["Settings", "Config", "Limits", "Counts", "SeenSession", "TraceLine"];
 /// The file of a crate that has its bounds, and the ends of their names.
 const BOUNDS: &str = "bounds.rs";
 const BOUND: [&str; 2] = ["_MAX", "_MS"];

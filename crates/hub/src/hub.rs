@@ -2,7 +2,6 @@
 
 use crate::access::trust::ProxyProtocol;
 use crate::books::config::Config;
-use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
 use crate::life::handing::{self, Handed, Handing};
@@ -92,12 +91,12 @@ impl Hub {
 
     /// The last turn left work that the next one can do.
     pub fn has_stalled(&self) -> bool {
-        self.stage.parts.intake.has_stalled() || self.stage.parts.line.polls.has_ready()
+        self.stage.parts.line.intake.has_stalled() || self.stage.parts.line.polls.has_ready()
     }
 
     /// Connections wait for the mailbox of another shard to be short again.
     pub fn held_back(&self) -> usize {
-        self.stage.parts.intake.held_back()
+        self.stage.parts.line.intake.held_back()
     }
 
     /// The connection still has input that an earlier turn left; do not read more yet.
@@ -107,7 +106,7 @@ impl Hub {
             .line
             .conns
             .get(conn)
-            .is_some_and(|slot| slot.flags.stalled)
+            .is_some_and(|slot| slot.unread.is_stalled())
     }
 
     /// Connections of this hub.
@@ -134,7 +133,7 @@ impl Hub {
     /// Nothing that this connection still sends matters: leave it in the kernel.
     pub fn is_ignored(&self, conn: ConnId) -> bool {
         let slot = self.stage.parts.line.conns.get(conn);
-        slot.is_some_and(|slot| slot.ignored > IGNORED_BYTES_MAX)
+        slot.is_some_and(|slot| slot.unread.is_flood())
     }
 
     /// Connections that came from the reserve; those that have gone count until the next call of [`Turn::make_way`](crate::Turn::make_way).
@@ -154,7 +153,8 @@ impl Hub {
 
     /// The same for a connection that is open.
     pub fn conn_proxy_protocol(&self, conn: ConnId) -> ProxyProtocol {
-        let peer = self.stage.parts.line.conns.get(conn).map(|slot| slot.peer);
+        let slot = self.stage.parts.line.conns.get(conn);
+        let peer = slot.map(|slot| slot.origin.peer());
         peer.map_or(ProxyProtocol::Off, |peer| self.proxy_protocol(peer))
     }
 
@@ -214,7 +214,7 @@ impl Hub {
 
     /// Questions of the handler to somebody outside that are open: about what clients said before.
     pub fn count_outside(&self) -> u64 {
-        let asks = self.stage.parts.asks.iter();
+        let asks = self.stage.parts.outbound.asks.iter();
         let outside = asks.filter(|(_, open)| matches!(open.asked, Asked::Outside { .. }));
         outside.count() as u64
     }

@@ -30,7 +30,6 @@ use crate::seam::questions::Questions;
 use crate::tables::clock::Clock;
 use crate::tables::id::{Entropy, Identity, Ids};
 use crate::tables::interest::Interest;
-use crate::tables::repeats::Repeats;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -43,21 +42,13 @@ pub(crate) struct Parts {
     pub(crate) traces: Traces,
     pub(crate) rooms: Rooms,
     pub(crate) line: Line,
-    pub(crate) intake: Intake,
     pub(crate) rounds: Rounds,
     /// The way to other nodes, if there are any.
     pub(crate) away: Option<Box<Away>>,
-    pub(crate) asks: Questions,
-    /// Commands of buses that were carried out here.
-    pub(crate) repeats: Repeats,
     pub(crate) access: Access,
     pub(crate) outbound: Outbound,
     /// What clients come back to, where a namespace has recovery.
     pub(crate) recovery: Option<Box<Recovery>>,
-    /// The handler wants counts of rooms over all nodes.
-    pub(crate) counts_nodes: bool,
-    /// The handler wants to know when sockets are moved into rooms and out of them.
-    pub(crate) watches_rooms: bool,
 }
 
 impl std::fmt::Debug for Parts {
@@ -119,17 +110,15 @@ impl Parts {
             people,
             traces: Traces::default(),
             rooms,
-            line: Line::new(Pool::new(Arc::clone(&process.waiting))),
-            intake: Intake::new(&process.loads),
+            line: Line::new(
+                Pool::new(Arc::clone(&process.waiting)),
+                Intake::new(&process.loads),
+            ),
             rounds,
             away,
-            asks: Questions::new(asks),
-            repeats: Repeats::default(),
             access: Access::new(config, process),
-            outbound: Outbound::new(lists),
+            outbound: Outbound::new(Questions::new(asks), lists),
             recovery,
-            counts_nodes: false,
-            watches_rooms: false,
             books,
         }
     }

@@ -136,7 +136,7 @@ impl<W: World> Turn<'_, W> {
     /// This connection, which was just opened, speaks TLS.
     pub fn speaks_tls(&mut self, conn: ConnId) {
         if let Some(slot) = self.hub.stage.parts.line.conns.get_mut(conn) {
-            slot.flags.secure = true;
+            slot.origin.be_secure();
         }
     }
 
@@ -231,7 +231,7 @@ impl<W: World> Turn<'_, W> {
     /// What the process before has carried out of a bus.
     pub fn marks_arrived(&mut self, marks: &handoff::Marks) {
         let parts = &mut self.hub.stage.parts;
-        parts.repeats.go_on_with(marks, parts.clock.now.mono_ms);
+        parts.rooms.repeats.go_on_with(marks, parts.clock.now.mono_ms);
     }
 
     /// So late it is now: what comes of the process before comes in one turn, which may take seconds.

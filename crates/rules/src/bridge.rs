@@ -95,15 +95,10 @@ pub enum Inner {
 #[expect(missing_docs, reason = "a field says what it is")]
 pub struct Record<'a> {
     pub moment: Moment,
-    pub socket: &'a str,
-    pub user: Option<&'a str>,
+    pub client: Client<'a>,
     /// The one that the event names, then those of the socket, if they [are read](Recorder::reads_rooms).
     pub rooms: &'a [String],
     pub inner: Option<Inner>,
-    /// Of the token, as the configuration names it.
-    pub claim: Option<&'a str>,
-    /// How the client was let in.
-    pub auth: &'static str,
     /// W3C trace id.
     pub trace: Option<u128>,
     pub namespace: &'a str,
@@ -114,6 +109,51 @@ pub struct Record<'a> {
     pub body: &'a [u8],
     /// Their sizes in bytes, separated by commas.
     pub attachments: Option<&'a str>,
+}
+
+/// The client whose socket a record is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    socket: &'a str,
+    user: Option<&'a str>,
+    claim: Option<&'a str>,
+    by_backend: bool,
+}
+
+impl<'a> Client<'a> {
+    /// `socket`: its id. `by_backend`: a backend let it in.
+    fn of(socket: &'a str, member: &'a Member<'_>, by_backend: bool) -> Self {
+        Self {
+            socket,
+            user: member.user(),
+            claim: member.label(),
+            by_backend,
+        }
+    }
+
+    /// The id of its socket.
+    pub fn socket(&self) -> &'a str {
+        self.socket
+    }
+
+    /// The user that it is.
+    pub fn user(&self) -> Option<&'a str> {
+        self.user
+    }
+
+    /// Of its token, the claim that the configuration names.
+    pub fn claim(&self) -> Option<&'a str> {
+        self.claim
+    }
+
+    /// How it was let in: by a `backend`, by a `token`, or by `none` of them.
+    pub fn auth(&self) -> &'static str {
+        match (self.by_backend, self.user) {
+            (true, _) => "backend",
+            (false, Some(_)) => "token",
+            (false, None) => "none",
+        }
+    }
 }
 
 /// Why a record is not known to be written.
@@ -420,7 +460,6 @@ impl Records {
         let sequence = &mut sequences[bus.place()];
         *sequence += 1;
         let id = id.to_string();
-        let user = socket.user();
         // What joins or leaves speaks of that room alone.
         let rooms = match around.inner.is_none() && recorder.reads_rooms() {
             true => rooms(socket, around.room, &id),
@@ -429,16 +468,9 @@ impl Records {
         let attachments = sizes(said.attachments);
         let record = Record {
             moment,
-            socket: &id,
-            user,
+            client: Client::of(&id, socket, around.backend),
             rooms: &rooms,
             inner: around.inner,
-            claim: socket.label(),
-            auth: match (around.backend, user) {
-                (true, _) => "backend",
-                (false, Some(_)) => "token",
-                (false, None) => "none",
-            },
             trace: around.trace.map(|context| context.trace),
             namespace,
             name: said.name,
@@ -517,6 +549,24 @@ mod tests {
         assert_eq!(body(said), expected);
         assert_eq!(sizes(&attachments).as_deref(), Some("2,3"));
         assert_eq!(sizes(&[]), None);
+    }
+
+    #[test]
+    fn a_backend_is_named_before_a_token() {
+        let client = |user, by_backend| Client {
+            socket: "s",
+            user,
+            claim: None,
+            by_backend,
+        };
+        let ways = [
+            (Some("ann"), true),
+            (None, true),
+            (Some("ann"), false),
+            (None, false),
+        ];
+        let ways = ways.map(|(user, by_backend)| client(user, by_backend).auth());
+        assert_eq!(ways, ["backend", "backend", "token", "none"]);
     }
 
     #[test]

@@ -44,15 +44,15 @@ impl Outline {
                 Moment::Message => ::bridge::Moment::Message,
                 Moment::Disconnect => ::bridge::Moment::Disconnect,
             },
-            socket: record.socket,
-            user: record.user,
+            socket: record.client.socket(),
+            user: record.client.user(),
             room: room.map(String::as_str),
             inner: record.inner.map(|inner| match inner {
                 Inner::Join => "join",
                 Inner::Leave => "leave",
             }),
             operator: self.operator,
-            auth: Some(record.auth),
+            auth: Some(record.client.auth()),
             trace: trace.as_deref(),
             namespace: record.namespace,
             name: Some(record.name),
@@ -64,7 +64,8 @@ impl Outline {
                 Key::Room => ::bridge::Key::Room,
                 Key::Socket => ::bridge::Key::Socket,
                 Key::Claim => record
-                    .claim
+                    .client
+                    .claim()
                     .map_or(::bridge::Key::Socket, ::bridge::Key::Claim),
             },
             body: record.body,

@@ -97,14 +97,13 @@ impl Access {
 
     /// Counts a connection with an address; how many that makes, or 0 if nobody counts them.
     pub(crate) fn count(&mut self, config: &Config, slot: &mut Conn, peer: IpAddr) -> u32 {
-        if slot.flags.counted {
-            self.addresses.leave(slot.peer);
-        }
-        slot.peer = peer;
         // A proxy is many clients: each of its connections counts for one of them as soon as that one is known.
         let counts = config.limits.conns_per_address_max > 0;
-        slot.flags.counted = counts && !config.proxies.trusts(peer);
-        match slot.flags.counted {
+        let counts = counts && !config.proxies.trusts(peer);
+        if let Some(before) = slot.origin.assign(peer, counts) {
+            self.addresses.leave(before);
+        }
+        match counts {
             true => self.addresses.enter(peer),
             false => 0,
         }
@@ -119,8 +118,8 @@ impl Access {
 
     /// A connection is gone.
     pub(crate) fn forget(&mut self, conn: ConnId, slot: &Conn) {
-        if slot.flags.counted {
-            self.addresses.leave(slot.peer);
+        if let Some(address) = slot.origin.counted_with() {
+            self.addresses.leave(address);
         }
         self.held.forget(conn);
         self.forget_proxy(conn);

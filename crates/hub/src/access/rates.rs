@@ -79,7 +79,7 @@ impl Meters {
             return Ok(0);
         };
         let owed = std::mem::take(&mut slot.dues.unbooked);
-        let address = holder(slot.peer);
+        let address = holder(slot.client.peer());
         let user = self.user_to_charge(people, session, socket.map(|socket| socket.id()));
         self.book(Sender { user, address }, now_us, owed)
     }
@@ -90,7 +90,7 @@ impl Meters {
             let mut sockets = session.sockets.iter();
             sockets.find_map(|socket| people.user_of(*socket))
         });
-        let address = holder(session.peer);
+        let address = holder(session.client.peer());
         self.used(&session.dues, Sender { user, address }, now_us)
     }
 
@@ -109,7 +109,7 @@ impl Meters {
         slot.dues.granted = 0;
         let owed = std::mem::take(&mut slot.dues.unbooked);
         if owed > 0 {
-            let address = holder(slot.peer);
+            let address = holder(slot.client.peer());
             let user = self.user_to_charge(people, session, socket);
             self.owe(Sender { user, address }, now_us, owed);
         }

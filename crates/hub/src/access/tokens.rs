@@ -87,7 +87,7 @@ pub(crate) fn refresh(
 pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refused) {
     parts.books.counts.denied[refused.denied as usize] += 1;
     if let Some(slot) = parts.people.sessions.get(session) {
-        let (peer, Refused { cause, why, .. }) = (slot.peer, refused);
+        let (peer, Refused { cause, why, .. }) = (slot.client.peer(), refused);
         let notice = Notice::TokenRefused { peer, cause, why };
         parts.outbound.log(notice);
     }
@@ -145,7 +145,7 @@ pub(crate) fn look_at_token(
     let warn_s = config.auth.warn_before.as_secs();
     let due_s = u64::from(slot.expires_s).saturating_sub(warn_s);
     let session = people.sessions.get(slot.session);
-    let step = session.map_or(Step::LAST, |session| session.heart.step);
+    let step = session.map_or(Step::LAST, |session| session.heart.step());
     let gap_s = config.heartbeat_gap_max(step).as_secs();
     let next_s = (clock.now.wall_ms / 1000 + 1).saturating_add(gap_s);
     if slot.expires_s > 0 && !slot.flags.ending && due_s <= next_s {

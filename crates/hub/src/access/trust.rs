@@ -22,7 +22,7 @@ pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let (peer, reason) = (slot.peer, CloseReason::ProtocolError);
+    let (peer, reason) = (slot.origin.peer(), CloseReason::ProtocolError);
     // One whose time was up is counted already.
     if slot.state == State::Head {
         parts.books.counts.shed += 1;
@@ -37,7 +37,7 @@ pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
 /// be another client's (proxies keep theirs open), so the proxy's own address is kept while there can be one.
 pub(crate) fn find_client(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     let slot = parts.line.conns.get(conn);
-    if slot.is_some_and(|slot| slot.flags.relayed) {
+    if slot.is_some_and(|slot| slot.origin.is_relayed()) {
         // The node that relays it has read this header and named the client.
         return;
     }
@@ -48,13 +48,14 @@ pub(crate) fn find_client(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let proxy = parts.access.proxy_of(conn).unwrap_or(slot.peer);
+    let proxy = parts.access.proxy_of(conn);
+    let proxy = proxy.unwrap_or_else(|| slot.origin.peer());
     let client = parts
         .books
         .config
         .proxies
         .client(proxy, |name| head.values(name));
-    if client != slot.peer {
+    if client != slot.origin.peer() {
         parts.access.note_proxy(conn, proxy);
         introduced(parts, conn, client);
     }
@@ -62,7 +63,7 @@ pub(crate) fn find_client(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
 
 /// A gateway that does not know its proxy takes all clients behind it for one: that is told, once.
 fn tell_distrusted(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
-    let Some(peer) = parts.line.conns.get(conn).map(|slot| slot.peer) else {
+    let Some(peer) = parts.line.conns.get(conn).map(|slot| slot.origin.peer()) else {
         return;
     };
     let peer = parts.access.proxy_of(conn).unwrap_or(peer);

@@ -31,10 +31,10 @@ impl Classes {
         let conn = parts.line.conns.get(session.conn);
         let of = |is_so: bool| u64::from(is_so);
         self.all += 1;
-        self.compressed += of(conn.is_some_and(|conn| conn.flags.inflates));
+        self.compressed += of(conn.is_some_and(|conn| conn.handshake.inflates()));
         self.recoverable += of(parts.people.is_recoverable(session));
-        self.relayed += of(conn.is_some_and(|conn| conn.flags.relayed));
-        let transport = match session.protocol {
+        self.relayed += of(conn.is_some_and(|conn| conn.origin.is_relayed()));
+        let transport = match session.language.protocol() {
             Protocol::EventStream => &mut self.streams,
             _ if session.polling.is_some() => &mut self.polling,
             _ if session.flags.carried => &mut self.webtransport,

@@ -6,7 +6,6 @@ use crate::clients::conn::{Conn, State};
 use crate::clients::session::{Protocol, Session};
 use crate::dialect::speech::Framing;
 use crate::hub::Hub;
-use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
 use crate::seam::questions::Waiting;
@@ -127,9 +126,9 @@ impl Parts {
         }
         let of = |carried| {
             let conns = self.line.conns.iter();
-            let conns = conns.filter(|(_, conn)| conn.flags.websocket);
+            let conns = conns.filter(|(_, conn)| conn.handshake.is_done());
             conns
-                .filter(|(_, conn)| conn.flags.carried == carried)
+                .filter(|(_, conn)| conn.origin.is_carried() == carried)
                 .count() as u64
         };
         let counts = &self.books.counts;
@@ -139,7 +138,7 @@ impl Parts {
             .line
             .conns
             .iter()
-            .filter(|(_, conn)| conn.flags.inflates);
+            .filter(|(_, conn)| conn.handshake.inflates());
         assert_eq!(
             self.books.counts.deflate_websockets,
             inflating.count() as u64,
@@ -149,7 +148,7 @@ impl Parts {
             .line
             .conns
             .iter()
-            .filter(|(_, conn)| conn.deflate == Deflate::Own || conn.flags.inflates_own);
+            .filter(|(_, conn)| conn.handshake.keeps_window());
         let kept: Vec<ConnId> = kept.map(|(index, _)| index).collect();
         self.line.codecs.check_contexts(&kept);
         assert_eq!(
@@ -161,7 +160,7 @@ impl Parts {
 
     fn check_sessions(&self) {
         for (index, session) in self.people.sessions.iter() {
-            let state = match session.protocol {
+            let state = match session.language.protocol() {
                 Protocol::EventStream => State::Stream,
                 _ => State::WebSocket,
             };
@@ -172,7 +171,7 @@ impl Parts {
                     session.conn, None,
                     "session {index} polls and has a WebSocket"
                 );
-                self.check_end(index, polling.get, State::Poll);
+                self.check_end(index, polling.waiting(), State::Poll);
                 if polling.post.conn.is_some() {
                     let conn = self.line.conns.get(polling.post.conn);
                     let conn = conn.unwrap_or_else(|| panic!("session {index}: dead POST"));
@@ -187,7 +186,7 @@ impl Parts {
                     "session {index} is closed and still here"
                 );
             }
-            if session.protocol.is_engineio() {
+            if session.language.protocol().is_engineio() {
                 assert_eq!(
                     self.people.sessions.find(&session.sid),
                     Some(index),
@@ -220,16 +219,16 @@ impl Parts {
             let slot = self.people.sockets.get(*socket);
             let slot = slot.unwrap_or_else(|| panic!("session {index}: dead socket {socket}"));
             assert_eq!(
-                (slot.session, slot.conn),
+                (slot.session, slot.route.conn()),
                 (index, session.conn),
                 "socket {socket}"
             );
-            let polls = slot.variant.framing == Framing::Polling;
+            let polls = slot.route.variant().framing == Framing::Polling;
             assert_eq!(
                 polls,
                 session.polling.is_some(),
                 "socket {socket}: {:?}",
-                slot.variant
+                slot.route.variant()
             );
             let twin = session.sockets[..n]
                 .iter()
@@ -334,20 +333,20 @@ impl Parts {
 
     /// Gates of sessions and the questions that they wait for are pairs.
     fn check_questions(&self) {
-        let (open, kept, booked) = self.asks.audit();
+        let (open, kept, booked) = self.outbound.asks.audit();
         assert_eq!(
             self.books.counts.asks_outstanding, open as u64,
             "open questions"
         );
         assert_eq!(kept, booked, "bytes that questions keep");
-        let joins = self.asks.iter().filter(|(_, pending)| {
+        let joins = self.outbound.asks.iter().filter(|(_, pending)| {
             let live = pending.session.map(|key| self.people.sessions.live(key));
             matches!(pending.waiting, Waiting::Join(_)) && live.flatten().is_some()
         });
         let mut gates = 0;
         for (index, slot) in self.people.sessions.iter() {
             for ask in slot.joining.gates.iter() {
-                let pending = self.asks.get(ask).expect("a gate has its question");
+                let pending = self.outbound.asks.get(ask).expect("a gate has its question");
                 assert_eq!(pending.session.map(Key::id), Some(index), "gate of {index}");
                 gates += 1;
             }
@@ -359,17 +358,14 @@ impl Parts {
     fn check_lists(&self) {
         for (index, conn) in self.line.conns.iter() {
             let waits = self.line.is_dirty(index);
+            assert!(!conn.dirty || waits, "conn {index} will not be flushed");
             assert!(
-                !conn.flags.dirty || waits,
-                "conn {index} will not be flushed"
-            );
-            assert!(
-                !conn.flags.stalled || self.intake.lists(index),
+                !conn.unread.is_stalled() || self.line.intake.lists(index),
                 "conn {index} will not be resumed"
             );
             let listed = self.line.polls.sent_on(index);
             assert_eq!(
-                conn.flags.answering,
+                conn.exchange.is_unproven(),
                 listed.is_some(),
                 "answer on its way on conn {index}"
             );
@@ -395,7 +391,7 @@ fn end(session: &Session, conn: &Conn) -> Option<ConnId> {
     match conn.state {
         State::WebSocket | State::Stream => session.conn,
         State::Probe => session.probe(),
-        State::Poll => polling?.get,
+        State::Poll => polling?.waiting(),
         _ => polling?.post.conn,
     }
 }

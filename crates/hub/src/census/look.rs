@@ -445,7 +445,7 @@ impl RoomsWanted {
 
 impl SessionsWanted {
     fn fits(&self, parts: &Parts, session: &Session) -> bool {
-        if self.address.is_some_and(|address| address != session.peer) {
+        if self.address.is_some_and(|address| address != session.client.peer()) {
             return false;
         }
         if self.namespace.is_none() && self.user.is_none() {
@@ -479,28 +479,33 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
     });
     SeenSession {
         id: session.sid,
-        protocol: session.protocol,
+        protocol: session.language.protocol(),
         engineio: session
-            .protocol
+            .language
+            .protocol()
             .is_engineio()
-            .then_some(match session.revision {
+            .then_some(match session.language.revision() {
                 Revision::Three => 3,
                 Revision::Four => 4,
             }),
-        msgpack: session.flags.msgpack || session.protocol == Protocol::PlainMsgpack,
+        msgpack: session.language.is_msgpack() || session.language.protocol() == Protocol::PlainMsgpack,
         transport: session.transport(),
         upgrading: session.flags.upgrading,
-        compressed: conn.is_some_and(|conn| conn.flags.inflates),
-        relayed: conn.is_some_and(|conn| conn.flags.relayed),
-        peer: session.peer,
-        agent: parts.people.agents.get(session.agent).cloned(),
-        claims: parts.people.claim_kinds.get(session.claims).cloned(),
-        conn: session.conn.or_else(|| session.polling.as_ref()?.get),
+        compressed: conn.is_some_and(|conn| conn.handshake.inflates()),
+        relayed: conn.is_some_and(|conn| conn.origin.is_relayed()),
+        peer: session.client.peer(),
+        agent: parts.people.agents.get(session.client.agent()).cloned(),
+        claims: parts
+            .people
+            .claim_kinds
+            .get(session.client.claims())
+            .cloned(),
+        conn: session.conn.or_else(|| session.polling.as_ref()?.waiting()),
         kernel: None,
         waiting_bytes: waiting_bytes(parts, session),
-        input_bytes: conn.map_or(0, |conn| conn.input.as_ref().map_or(0, |input| input.len())),
+        input_bytes: conn.map_or(0, |conn| conn.unread.bytes().len()),
         silent_ms: session.heart.silent_ms(parts.clock.now.mono_ms),
-        round_trip_ms: Some(session.round_trip_ms).filter(|ms| *ms > 0),
+        round_trip_ms: session.heart.round_trip_ms(),
         rejections: session.dues.rejections,
         rates: parts
             .access

@@ -55,7 +55,7 @@ impl MemoryWalk {
         let [sessions, sockets, users] = parts.people.heap_bytes();
         let [waiting, log, codecs] = parts.line.heap_bytes();
         let known = parts.clock.expiries.heap_bytes()
-            + parts.repeats.heap_bytes()
+            + parts.rooms.repeats.heap_bytes()
             + parts.people.roll.heap_bytes()
             + parts.people.agents.heap_bytes()
             + parts.people.claim_kinds.heap_bytes();
@@ -72,7 +72,7 @@ impl MemoryWalk {
             ("outboxes", waiting + self.outboxes),
             ("history", parts.rooms.kept.heap_bytes()),
             ("recovery", recovery),
-            ("questions", parts.asks.heap_bytes()),
+            ("questions", parts.outbound.asks.heap_bytes()),
             (
                 "rounds",
                 parts.rounds.heap_bytes() + ledger.sum(Stock::Lists),

@@ -1,8 +1,11 @@
 //! One accepted connection as the hub sees it: what it is expecting, what it has not finished reading, what it has to write.
 
-use crate::books::metrics::Limit;
+use crate::clients::exchange::Exchange;
+use crate::clients::handshake::Handshake;
+use crate::clients::lag::Lag;
+use crate::clients::origin::Origin;
 use crate::clients::table::Named;
-use crate::output::compression::Deflate;
+use crate::clients::unread::Unread;
 use crate::output::outbox::Outbox;
 use crate::tables::slot::SessionId;
 use std::net::IpAddr;
@@ -40,106 +43,22 @@ pub(crate) struct Conn {
     /// Session this connection serves now.
     pub(crate) session: Option<SessionId>,
     pub(crate) outbox: Outbox,
+    /// In the turn's list of connections with output.
+    pub(crate) dirty: bool,
+    pub(crate) lag: Lag,
     pub(crate) assembler: Assembler,
-    /// Received but incomplete.
-    #[expect(
-        clippy::box_collection,
-        reason = "a million idle connections hold eight bytes here, not 24"
-    )]
-    pub(crate) input: Option<Box<Vec<u8>>>,
-    /// Low 32 bits of the millisecond clock when the incomplete message began, never 0; 0 = nothing is incomplete.
-    pub(crate) since_ms: u32,
-    /// Bytes that came after its end.
-    pub(crate) ignored: u32,
-    pub(crate) peer: IpAddr,
-    /// How messages to it are compressed.
-    pub(crate) deflate: Deflate,
-    pub(crate) flags: Flags,
+    pub(crate) unread: Unread,
+    pub(crate) origin: Origin,
+    pub(crate) exchange: Exchange,
+    pub(crate) handshake: Handshake,
 }
+
+// A million of them idle: this is most of what each costs.
+const _: () = assert!(size_of::<Conn>() <= 96);
 
 impl Named for Conn {
     fn id(&self) -> Option<&Id20> {
         None
-    }
-}
-
-/// Small facts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flags {
-    /// In the turn's dirty list.
-    pub(crate) dirty: bool,
-    /// HTTP keep-alive for the request in progress.
-    pub(crate) keep_alive: bool,
-    /// The request in progress is HEAD: its answer has no content.
-    pub(crate) head_only: bool,
-    /// A `Message` timer is armed.
-    pub(crate) message_timer: bool,
-    /// A head was completed once (keep-alive timeouts, not handshake timeouts, apply).
-    pub(crate) served: bool,
-    /// Stopped in the middle of its input because the turn was full.
-    pub(crate) stalled: bool,
-    /// The peer closed its sending side.
-    pub(crate) eof: bool,
-    /// Its last answer, to a poll, has packets that exist nowhere else any more.
-    pub(crate) answering: bool,
-    /// Counted as a WebSocket.
-    pub(crate) websocket: bool,
-    /// A `KeepAlive` timer is armed.
-    pub(crate) keep_alive_timer: bool,
-    /// A request came since the `KeepAlive` timer was armed.
-    pub(crate) active: bool,
-    /// permessage-deflate was agreed on.
-    pub(crate) inflates: bool,
-    /// Its messages may refer to earlier ones.
-    pub(crate) inflates_own: bool,
-    /// Counted with its address.
-    pub(crate) counted: bool,
-    /// The bound beyond which it was accepted: it serves sessions that there are and health checks, and begins no session.
-    pub(crate) beyond: Option<Limit>,
-    /// Another node passes it on: it serves one request, whose client that node has named.
-    pub(crate) relayed: bool,
-    /// It speaks TLS.
-    pub(crate) secure: bool,
-    /// It stands for a stream of WebTransport, and its other end is in this process or, if it is relayed, in another node's.
-    pub(crate) carried: bool,
-    /// Its client is being asked about: what it sends waits.
-    pub(crate) asking: bool,
-    /// Other nodes do not know of so many of its sockets: what it is told waits.
-    pub(crate) held: u16,
-    pub(crate) gap: Gap,
-}
-
-/// What was dropped of what a slow client should have got, until it has taken the rest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Gap {
-    #[default]
-    None,
-    /// Nobody told it yet.
-    Fresh,
-    /// It is told.
-    Told,
-    /// And more went since.
-    More,
-}
-
-impl Gap {
-    /// Something was dropped.
-    pub(crate) fn widen(&mut self) {
-        *self = match self {
-            Self::None | Self::Fresh => Self::Fresh,
-            Self::Told | Self::More => Self::More,
-        };
-    }
-
-    /// Whether its client is to be told now. `is_over`: it has taken all that waited.
-    pub(crate) fn is_due(&mut self, is_over: bool) -> bool {
-        let is_due = *self == Self::Fresh || is_over && *self == Self::More;
-        *self = match (is_over, *self) {
-            (true, _) => Self::None,
-            (false, Self::Fresh) => Self::Told,
-            (false, same) => same,
-        };
-        is_due
     }
 }
 
@@ -149,44 +68,18 @@ impl Conn {
             state: State::Head,
             session: None,
             outbox: Outbox::default(),
+            dirty: false,
+            lag: Lag::default(),
             assembler: Assembler::default(),
-            input: None,
-            since_ms: 0,
-            ignored: 0,
-            peer,
-            deflate: Deflate::Off,
-            flags: Flags::default(),
+            unread: Unread::default(),
+            origin: Origin::new(peer),
+            exchange: Exchange::default(),
+            handshake: Handshake::default(),
         }
     }
 
     /// Bytes behind what it is reading; what it has to write is the outbox's.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.assembler.heap_bytes()
-            + self
-                .input
-                .as_ref()
-                .map_or(0, |input| input.capacity() + size_of::<Vec<u8>>())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gap_is_told_when_it_begins_and_when_more_went_behind_that() {
-        let mut gap = Gap::default();
-        assert!(!gap.is_due(false) && !gap.is_due(true));
-        gap.widen();
-        gap.widen();
-        assert!(gap.is_due(false) && !gap.is_due(false));
-        gap.widen();
-        assert!(!gap.is_due(false), "it was told of this one");
-        assert!(gap.is_due(true) && !gap.is_due(true));
-        gap.widen();
-        assert!(gap.is_due(true), "it begins and ends at once");
-        gap.widen();
-        assert!(gap.is_due(false));
-        assert!(!gap.is_due(true), "nothing went since");
+        self.assembler.heap_bytes() + self.unread.heap_bytes()
     }
 }

@@ -42,10 +42,9 @@ impl Line {
             true => Deflate::Shared,
         };
         let slot = self.conns.get_mut(conn)?;
-        slot.deflate = deflate;
-        slot.flags.inflates = true;
-        slot.flags.inflates_own = !agreed.client_no_context_takeover;
-        if deflate == Deflate::Own || slot.flags.inflates_own {
+        slot.handshake
+            .agree(deflate, !agreed.client_no_context_takeover);
+        if slot.handshake.keeps_window() {
             self.codecs.keep_window(conn, window_bits);
             books.counts.takeover_contexts += 1;
         }
@@ -71,7 +70,7 @@ impl Line {
         out: &mut Vec<u8>,
     ) -> Result<(), InflateError> {
         let slot = self.conns.get(conn);
-        let own = slot.is_some_and(|slot| slot.flags.inflates_own);
+        let own = slot.is_some_and(|slot| slot.handshake.inflates_own());
         let result = self.codecs.inflate((conn, own), payload, bytes_max, out);
         books.counts.inflated_messages += 1;
         books.counts.inflated_bytes_before += payload.len() as u64;

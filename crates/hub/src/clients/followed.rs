@@ -258,7 +258,7 @@ impl Traces {
         };
         let decision = TraceDecision::Joined {
             transport: slot.transport(),
-            protocol: slot.protocol.name(),
+            protocol: slot.language.protocol().name(),
         };
         let followers = self.followers(people, index);
         self.tell(&followers, &passing, &decision);

@@ -49,7 +49,7 @@ impl Intake {
 
     /// The connection being worked on stops here; `false` = it had stopped before.
     pub(crate) fn stall(&mut self, conn: ConnId, slot: &mut Conn) -> bool {
-        if std::mem::replace(&mut slot.flags.stalled, true) {
+        if !slot.unread.stall() {
             return false;
         }
         match self.held_by {
@@ -61,7 +61,7 @@ impl Intake {
 
     /// What waits on the connection can be worked on now.
     pub(crate) fn go_on(&mut self, conn: ConnId, slot: &mut Conn) {
-        if !std::mem::replace(&mut slot.flags.stalled, true) {
+        if slot.unread.stall() {
             self.stalled.push(conn);
         }
     }
@@ -69,7 +69,7 @@ impl Intake {
     /// Goes on with what waits on a connection, if something does.
     pub(crate) fn revive(&mut self, conns: &mut Table<ConnId, Conn>, conn: ConnId) {
         if let Some(slot) = conns.get_mut(conn)
-            && slot.input.is_some()
+            && !slot.unread.is_empty()
         {
             self.go_on(conn, slot);
         }

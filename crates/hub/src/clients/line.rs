@@ -1,9 +1,10 @@
-//! The connections of a shard and what is on its way to them.
+//! The connections of a shard, what waits of what they sent, and what is on its way to them.
 
 use crate::books::faults::{self, Fault};
-use crate::books::limits::{IGNORED_BYTES_MAX, Limits, SQUEEZED_BYTES_MAX};
+use crate::books::limits::{Limits, SQUEEZED_BYTES_MAX};
 use crate::books::metrics::{Counts, Limit};
-use crate::clients::conn::{Conn, Gap, State};
+use crate::clients::conn::{Conn, State};
+use crate::clients::intake::Intake;
 use crate::clients::polls::Polls;
 use crate::clients::session::Session;
 use crate::clients::table::Table;
@@ -25,6 +26,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) conns: Table<ConnId, Conn>,
+    pub(crate) intake: Intake,
     pub(super) log: TurnLog,
     /// Empty between flushes; kept for its memory.
     submission: Submission,
@@ -47,12 +49,13 @@ impl Line {
     /// Whether the connection speaks TLS, and the next request of its client may come by it: one that another node brought has only one.
     pub(crate) fn is_secure(&self, conn: ConnId) -> bool {
         let slot = self.conns.get(conn);
-        slot.is_some_and(|slot| slot.flags.secure && !slot.flags.relayed)
+        slot.is_some_and(|slot| slot.origin.stays_secure())
     }
 
-    pub(crate) fn new(pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(pool: Arc<Pool>, intake: Intake) -> Self {
         Self {
             conns: Table::default(),
+            intake,
             log: TurnLog::new(Arc::clone(&pool)),
             submission: Submission::default(),
             pool,
@@ -115,8 +118,8 @@ impl Line {
         let Some(slot) = self.conns.get_mut(conn) else {
             return;
         };
-        if slot.outbox.push(&mut self.log, range) && !slot.flags.dirty {
-            slot.flags.dirty = true;
+        if slot.outbox.push(&mut self.log, range) && !slot.dirty {
+            slot.dirty = true;
             self.log.dirty.push(conn);
         }
     }
@@ -141,18 +144,17 @@ impl Line {
         if times > 0
             && let Some(slot) = self.conns.get_mut(conn)
         {
-            slot.flags.held = slot.flags.held.saturating_add(times);
+            slot.lag.hold(times);
             slot.outbox.block();
         }
     }
 
     /// One reason fewer for output to wait.
     pub(crate) fn release(&mut self, conn: ConnKey) {
-        if let Some(slot) = self.conns.live_mut(conn) {
-            slot.flags.held = slot.flags.held.saturating_sub(1);
-            if slot.flags.held == 0 {
-                self.released.push(conn.id());
-            }
+        if let Some(slot) = self.conns.live_mut(conn)
+            && slot.lag.release()
+        {
+            self.released.push(conn.id());
         }
     }
 
@@ -168,7 +170,7 @@ impl Line {
         if kind == ConnTimer::Handshake {
             timers.forget(kind, |key| {
                 let slot = self.conns.live(key);
-                slot.is_none_or(|slot| slot.flags.served)
+                slot.is_none_or(|slot| slot.exchange.has_served())
             });
         }
         timers.arm(kind, due, key);
@@ -184,8 +186,8 @@ impl Line {
         }
         slot.state = State::Finishing;
         slot.session = None;
-        slot.input = None;
-        if !std::mem::replace(&mut slot.flags.dirty, true) {
+        slot.unread.discard();
+        if !std::mem::replace(&mut slot.dirty, true) {
             self.log.dirty.push(conn);
         }
         self.arm(clock, ConnTimer::Linger, limits.close_timeout, conn);
@@ -202,7 +204,7 @@ impl Line {
     /// The answer to a poll arrived, or nobody will ever know.
     pub(crate) fn forget_answer(&mut self, conn: ConnId) {
         if let Some(slot) = self.conns.get_mut(conn)
-            && std::mem::take(&mut slot.flags.answering)
+            && slot.exchange.prove()
         {
             self.polls.confirm(conn);
         }
@@ -211,12 +213,9 @@ impl Line {
     /// Bytes after the end. Some were on their way when the peer was told: they are no offence. A peer that goes on floods: it is
     /// not read any more, which costs nothing, and not cut before its time, for then it would be back at once.
     pub(crate) fn ignore(&mut self, counts: &mut Counts, conn: ConnId, len: usize) {
-        let Some(slot) = self.conns.get_mut(conn) else {
-            return;
-        };
-        let before = slot.ignored;
-        slot.ignored = before.saturating_add(len as u32);
-        if before <= IGNORED_BYTES_MAX && slot.ignored > IGNORED_BYTES_MAX {
+        if let Some(slot) = self.conns.get_mut(conn)
+            && slot.unread.ignore(len)
+        {
             counts.hit(Limit::Ignored);
         }
     }
@@ -224,7 +223,7 @@ impl Line {
     /// How a connection's messages are to be compressed.
     pub(crate) fn deflate_of(&self, conn: Option<ConnId>) -> Deflate {
         let slot = self.conns.get(conn);
-        slot.map_or(Deflate::Off, |slot| slot.deflate)
+        slot.map_or(Deflate::Off, |slot| slot.handshake.deflate())
     }
 
     // ---- the end of a turn --------------------------------------------------------------------------------------------
@@ -270,7 +269,7 @@ impl Line {
             let Some(slot) = self.conns.get_mut(*conn) else {
                 continue;
             };
-            slot.flags.dirty = false;
+            slot.dirty = false;
             match slot.outbox.submit(*conn) {
                 Some(job) => submission.push(job),
                 None => {
@@ -298,11 +297,11 @@ impl Line {
     ) -> Option<Job> {
         let (mut bytes_max, squeezed) = self.outbox_bytes_max(limits);
         let slot = self.conns.get_mut(conn)?;
-        if slot.flags.answering {
+        if slot.exchange.is_unproven() {
             // The answer was bounded when it was a queue; here it waits for the kernel.
             bytes_max = bytes_max.saturating_mul(4);
         }
-        if slot.flags.held > 0 && !faults::is_back(Fault::NewcomerSlow) {
+        if slot.lag.is_held() && !faults::is_back(Fault::NewcomerSlow) {
             // It waits for us, and not for its client.
             bytes_max = bytes_max.max(limits.outbox_bytes_max);
         }
@@ -320,12 +319,12 @@ impl Line {
             counts.hit(Limit::WaitingBytes);
         }
         if has_gap(&tally.dropped) {
-            slot.flags.gap.widen();
+            slot.lag.widen();
         }
-        let (ends, gap) = (slot.state == State::Finishing, slot.flags.gap);
+        let ends = slot.state == State::Finishing;
         match flushed {
-            Flushed::Waiting if gap != Gap::Fresh => {}
-            Flushed::Empty if !ends && gap == Gap::None => {}
+            Flushed::Waiting if !slot.lag.is_fresh() => {}
+            Flushed::Empty if !ends && slot.lag.is_whole() => {}
             _ => after.push((conn, flushed)),
         }
         None

@@ -1,16 +1,25 @@
 //! Whom the shard serves: connections, sessions, their sockets and users, and how each of them is told things.
 
+pub(crate) mod client;
 pub(crate) mod conn;
 pub(crate) mod deflating;
+pub(crate) mod exchange;
 pub(crate) mod followed;
+pub(crate) mod get;
+pub(crate) mod handshake;
+pub(crate) mod heart;
 pub(crate) mod intake;
+pub(crate) mod lag;
+pub(crate) mod language;
 pub(crate) mod line;
 pub(crate) mod marks;
 pub(crate) mod namespaces;
+pub(crate) mod origin;
 pub(crate) mod people;
 pub(crate) mod polls;
 pub(crate) mod repeats;
 pub mod roll;
+pub(crate) mod route;
 pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod speaker;
@@ -18,5 +27,6 @@ pub(crate) mod table;
 pub(crate) mod tags;
 pub(crate) mod trace;
 pub(crate) mod traces;
+pub(crate) mod unread;
 pub(crate) mod users;
 pub(crate) mod whereabouts;

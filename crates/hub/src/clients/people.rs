@@ -4,17 +4,17 @@ mod audit;
 
 use crate::clients::namespaces::Namespaces;
 use crate::clients::roll::Roll;
+use crate::clients::route::Route;
 use crate::clients::session::{Left, Session};
 use crate::clients::socket::Socket;
 use crate::clients::table::Table;
 use crate::clients::tags::Tags;
 use crate::clients::users::Users;
 use crate::clients::whereabouts::Whereabouts;
-use crate::dialect::speech::{Author, Variant};
-use crate::output::compression::Deflate;
+use crate::dialect::speech::Author;
 use crate::tables::clock::Clock;
 use crate::tables::interest::{Change, Interest, Subject};
-use crate::tables::slot::{ConnId, NamespaceId, SessionId, SocketId, SocketKey};
+use crate::tables::slot::{NamespaceId, SessionId, SocketId, SocketKey};
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -51,8 +51,8 @@ impl People {
         index: SessionId,
     ) -> Option<Session> {
         let session = self.sessions.remove(index)?;
-        self.agents.release(session.agent);
-        self.claim_kinds.release(session.claims);
+        self.agents.release(session.client.agent());
+        self.claim_kinds.release(session.client.claims());
         let (sessions, timers) = (&self.sessions, &mut clock.timers.sessions);
         timers.owner_ended(sessions.len(), |key| sessions.live(key).is_none());
         Some(session)
@@ -116,8 +116,8 @@ impl People {
     pub(crate) fn note_claims(&mut self, socket: SocketKey, kinds: Option<&str>) {
         let session = self.sockets.live(socket).map(|slot| slot.session);
         if let Some(slot) = session.and_then(|session| self.sessions.get_mut(session)) {
-            let before = std::mem::take(&mut slot.claims);
-            slot.claims = self.claim_kinds.take(kinds.unwrap_or_default());
+            let kinds = self.claim_kinds.take(kinds.unwrap_or_default());
+            let before = slot.client.show_claims(kinds);
             self.claim_kinds.release(before);
         }
     }
@@ -150,22 +150,13 @@ impl People {
     }
 
     /// What fan-out needs to know when a session's transport changes.
-    pub(crate) fn route(
-        &mut self,
-        session: SessionId,
-        conn: Option<ConnId>,
-        variant: Variant,
-        deflate: Deflate,
-    ) {
+    pub(crate) fn change_route(&mut self, session: SessionId, route: Route) {
         let Some(session) = self.sessions.get(session) else {
             return;
         };
         for index in &session.sockets {
             if let Some(socket) = self.sockets.get_mut(*index) {
-                socket.conn = conn;
-                let offsets = socket.variant.offsets;
-                socket.variant = Variant { offsets, ..variant };
-                socket.deflate = deflate;
+                socket.route.change(route);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Long-polling between the turns and at the end of one. A mark in a slot and the place in a list are set together here.
 
-use crate::clients::conn::Gap;
+use crate::clients::lag::Lag;
 use crate::clients::session;
 use crate::tables::slot::{ConnId, SessionId, SessionKey};
 use std::collections::{HashMap, VecDeque};
@@ -40,11 +40,11 @@ impl Polls {
     }
 
     /// Something of its queue was dropped.
-    pub(crate) fn note_gap(&mut self, session: SessionId, gap: &mut Gap) {
-        if *gap == Gap::None {
+    pub(crate) fn note_gap(&mut self, session: SessionId, lag: &mut Lag) {
+        if lag.is_whole() {
             self.gapped.push(session);
         }
-        gap.widen();
+        lag.widen();
     }
 
     pub(crate) fn take_gapped(&mut self) -> Vec<SessionId> {

@@ -1,14 +1,15 @@
 //! A session: one client's presence, whatever transport carries it.
 
 use crate::books::claims::Claims;
-use crate::books::heartbeat::Step;
 use crate::books::limits::PARTED_MAX;
-use crate::clients::conn::Gap;
+use crate::clients::client::Client;
+use crate::clients::get::Get;
+use crate::clients::heart::Heart;
+use crate::clients::language::Language;
+pub use crate::clients::language::Protocol;
+use crate::clients::lag::Lag;
 use crate::clients::repeats::LastPoll;
 use crate::clients::table::{Named, Table};
-use crate::clients::tags::Tag;
-use crate::dialect::speech::Dialect;
-use crate::dialect::speech::Framing;
 use crate::dialect::speech::Variant;
 use crate::output::backlog::Backlog;
 use crate::tables::clock::Clock;
@@ -18,76 +19,20 @@ use crate::tables::timer::SessionTimer;
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use std::hash::BuildHasher;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::base64url::Id20;
-use wire::engineio::Revision;
-use wire::engineio::jsonp::Callback;
-use wire::http::{Chunked, Encoding};
-
-/// Protocol a session speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// Engine.IO carrying Socket.IO.
-    SocketIo,
-    /// Engine.IO alone: messages go to the handler as they are.
-    EngineIo,
-    /// Plain protocol, JSON text.
-    PlainJson,
-    /// Plain protocol, MessagePack.
-    PlainMsgpack,
-    /// Plain WebSocket frames, which are not parsed: each is the argument of an event.
-    PlainRaw,
-    /// Plain protocol, JSON text, in Server-Sent Events: it hears and does not speak.
-    EventStream,
-    /// WebSocket messages go to the handler as they are.
-    Raw,
-}
-
-impl Protocol {
-    /// Name in logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SocketIo => "socket.io",
-            Self::EngineIo => "engine.io",
-            Self::PlainJson => "plain.json",
-            Self::PlainMsgpack => "plain.msgpack",
-            Self::PlainRaw => "plain.raw",
-            Self::EventStream => "plain.sse",
-            Self::Raw => "raw",
-        }
-    }
-
-    /// A plain WebSocket: its one socket is there from the start.
-    pub(crate) fn is_plain_websocket(self) -> bool {
-        matches!(self, Self::PlainJson | Self::PlainMsgpack | Self::PlainRaw)
-    }
-
-    /// Engine.IO carries it: it has a session id and may change its transport.
-    pub fn is_engineio(self) -> bool {
-        matches!(self, Self::SocketIo | Self::EngineIo)
-    }
-}
+use wire::http::Chunked;
 
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) sid: Id20,
-    pub(crate) protocol: Protocol,
-    /// The revision of Engine.IO; that of today without Engine.IO.
-    pub(crate) revision: Revision,
+    pub(crate) language: Language,
+    pub(crate) client: Client,
     pub(crate) flags: Flags,
     pub(crate) heart: Heart,
-    /// The time from its last ping to the answer, milliseconds; 0: it has answered none.
-    pub(crate) round_trip_ms: u16,
     /// The WebSocket, or what stands for one, or the event stream; none while polling.
     pub(crate) conn: Option<ConnId>,
-    pub(crate) peer: IpAddr,
-    /// The name of its program (`User-Agent`), among `People::agents`.
-    pub(crate) agent: Tag,
-    /// Names and kinds of the claims of the token that was good last, among `People::claim_kinds`. Beside the tag above it costs nothing; a
-    /// socket has no room for one.
-    pub(crate) claims: Tag,
     /// Sockets, one per namespace.
     pub(crate) sockets: SmallVec<[SocketId; 4]>,
     pub(crate) polling: Option<Box<Polling>>,
@@ -97,27 +42,8 @@ pub(crate) struct Session {
     pub(crate) dues: Dues,
 }
 
-/// Pings and what answers them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heart {
-    /// Low 32 bits of the millisecond clock at the last ping, whoever sends them.
-    pub(crate) pinged_ms: u32,
-    /// A ping is unanswered.
-    pub(crate) awaiting_pong: bool,
-    /// Something arrived since the ping: one extension of the deadline is granted.
-    pub(crate) heard: bool,
-    pub(crate) extended: bool,
-    /// The length of its interval.
-    pub(crate) step: Step,
-}
-
-impl Heart {
-    /// How long the last ping is unanswered, milliseconds.
-    pub(crate) fn silent_ms(&self, now_ms: u64) -> Option<u32> {
-        let since = (now_ms as u32).wrapping_sub(self.pinged_ms);
-        self.awaiting_pong.then_some(since)
-    }
-}
+// Most of what a session costs; a page of them is a block of memory.
+const _: () = assert!(size_of::<Session>() <= 152);
 
 /// What a session may join with, and what it waits for.
 #[derive(Debug, Default)]
@@ -151,14 +77,6 @@ impl Dues {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
-    /// Client asked for base64 binary on WebSocket (`b64=1`).
-    pub(crate) b64: bool,
-    /// Client asked for offsets (`recovery=1`).
-    pub(crate) asks_offsets: bool,
-    /// Its parser is known: a first packet came.
-    pub(crate) heard_packet: bool,
-    /// Its packets are MessagePack.
-    pub(crate) msgpack: bool,
     /// A namespace was joined at least once.
     pub(crate) joined: bool,
     /// `3probe` was sent: polls are ended with a noop at once.
@@ -175,7 +93,10 @@ pub(crate) struct Flags {
 
 impl Named for Session {
     fn id(&self) -> Option<&Id20> {
-        self.protocol.is_engineio().then_some(&self.sid)
+        self.language
+            .protocol()
+            .is_engineio()
+            .then_some(&self.sid)
     }
 }
 
@@ -224,7 +145,7 @@ impl Table<SessionId, Session> {
             }
             SessionTimer::Pong => {
                 timers.forget(kind, |key| {
-                    self.live(key).is_none_or(|slot| !slot.heart.awaiting_pong)
+                    self.live(key).is_none_or(|slot| !slot.heart.awaits_pong())
                 });
             }
             _ => {}
@@ -234,18 +155,14 @@ impl Table<SessionId, Session> {
 }
 
 impl Session {
-    pub(crate) fn new(sid: Id20, protocol: Protocol, revision: Revision, peer: IpAddr) -> Self {
+    pub(crate) fn new(sid: Id20, language: Language, client: Client) -> Self {
         Self {
             sid,
-            protocol,
-            revision,
+            language,
+            client,
             flags: Flags::default(),
             heart: Heart::default(),
-            round_trip_ms: 0,
             conn: None,
-            peer,
-            agent: Tag::default(),
-            claims: Tag::default(),
             sockets: SmallVec::new(),
             polling: None,
             binary: None,
@@ -257,37 +174,16 @@ impl Session {
 
     /// How it is told things now.
     pub(crate) fn variant(&self) -> Variant {
-        let dialect = match self.protocol {
-            Protocol::PlainJson | Protocol::EventStream => Dialect::PlainJson,
-            Protocol::PlainMsgpack => Dialect::PlainMsgpack,
-            Protocol::PlainRaw => Dialect::PlainRaw,
-            _ if self.revision == Revision::Three => Dialect::SocketIo3,
-            _ if self.flags.msgpack => Dialect::SocketIoMsgpack,
-            _ => Dialect::SocketIo,
-        };
-        let framing = match self.flags.b64 {
-            _ if self.polling.is_some() => Framing::Polling,
-            true if self.protocol.is_engineio() => Framing::Base64,
-            _ if self.protocol == Protocol::EventStream => Framing::EventStream,
-            _ => Framing::WebSocket,
-        };
-        let offsets = false;
         Variant {
-            dialect,
-            framing,
-            offsets,
+            dialect: self.language.dialect(),
+            framing: self.language.framing(self.polling.is_some()),
+            offsets: false,
         }
     }
 
     /// It has, and has asked for, fewer sockets than it may.
     pub(crate) fn may_join(&self, sockets_max: usize) -> bool {
         self.sockets.len() + self.joining.gates.len() < sockets_max
-    }
-
-    /// It speaks the plain protocol, and may come back: it says so first.
-    pub(crate) fn resumes(&self) -> bool {
-        let speaks = matches!(self.protocol, Protocol::PlainJson | Protocol::PlainMsgpack);
-        speaks && self.flags.asks_offsets
     }
 
     /// Whether its transport has a frame for an attachment without a byte: WebTransport has none.
@@ -302,7 +198,7 @@ impl Session {
     }
 
     pub(crate) fn transport(&self) -> &'static str {
-        match self.protocol {
+        match self.language.protocol() {
             _ if self.polling.is_some() => "polling",
             Protocol::EventStream => "sse",
             _ if self.flags.carried => "webtransport",
@@ -384,33 +280,30 @@ impl RequestToken {
 /// What only polling sessions need.
 #[derive(Debug, Default)]
 pub(crate) struct Polling {
-    /// Connection of the waiting GET.
-    pub(crate) get: Option<ConnId>,
+    pub(crate) get: Option<Get>,
     pub(crate) post: Post,
     pub(crate) probe: Option<Probe>,
     /// Packets that wait for a poll, in payload form (text, or `b` + base64).
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
-    pub(crate) gap: Gap,
-    /// Other nodes do not know of so many of its sockets: packets wait.
-    pub(crate) held: u16,
-    /// It came when the session was closing already.
-    pub(crate) late: bool,
-    /// CORS header lines for the waiting GET's answer.
-    pub(crate) cors: Option<Box<[u8]>>,
-    /// The answer to that GET is a script.
-    pub(crate) script: Option<Callback>,
-    /// The client takes any number of packets in one answer.
-    pub(crate) takes_all: bool,
-    /// What that answer may be compressed with.
-    pub(crate) encoding: Option<Encoding>,
+    pub(crate) lag: Lag,
     /// The last GET, so that it is known when a proxy repeats it.
     pub(crate) last: LastPoll,
     /// It ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
     /// It came by TLS once: its client may ask next on a connection that is kept for it, and that no other process can have.
     pub(crate) secure: bool,
+}
+
+// Each session that polls has one.
+const _: () = assert!(size_of::<Polling>() <= 168);
+
+impl Polling {
+    /// The connection of the GET that waits.
+    pub(crate) fn waiting(&self) -> Option<ConnId> {
+        self.get.as_ref().map(Get::conn)
+    }
 }
 
 /// The POST being received.

@@ -1,11 +1,10 @@
 //! A socket: one session's membership in one namespace.
 
 use crate::books::claims::Grants;
+use crate::clients::route::Route;
 use crate::clients::table::{Named, Table};
-use crate::dialect::speech::Variant;
-use crate::output::compression::Deflate;
 use crate::recovery::record::Lifeline;
-use crate::tables::slot::{ConnId, NamespaceId, RoomId, SessionId, SocketId, SocketKey, UserId};
+use crate::tables::slot::{NamespaceId, RoomId, SessionId, SocketId, SocketKey, UserId};
 use smallvec::SmallVec;
 use wire::base64url::Id20;
 
@@ -35,12 +34,8 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) id: Id20,
-    pub(crate) variant: Variant,
-    /// Copy of the connection's, like `conn`.
-    pub(crate) deflate: Deflate,
+    pub(crate) route: Route,
     pub(crate) flags: Flags,
-    /// Copy of the session's WebSocket, so that fan-out needs no look at the session.
-    pub(crate) conn: Option<ConnId>,
     pub(crate) session: SessionId,
     pub(crate) namespace: NamespaceId,
     /// Fan-out that visited this socket last.
@@ -53,6 +48,9 @@ pub(crate) struct Socket {
     pub(crate) expires_s: u32,
     pub(crate) extra: Option<Box<Extra>>,
 }
+
+// Fan-out reads one of these for each member.
+const _: () = assert!(size_of::<Socket>() <= 96);
 
 impl Named for Socket {
     fn id(&self) -> Option<&Id20> {

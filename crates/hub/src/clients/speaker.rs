@@ -73,7 +73,11 @@ impl Speaker<'_> {
             return;
         };
         socket.owed = socket.owed.saturating_sub(1);
-        let (session, conn, variant) = (socket.session, socket.conn, socket.variant);
+        let (session, conn, variant) = (
+            socket.session,
+            socket.route.conn(),
+            socket.route.variant(),
+        );
         let namespace = socket.namespace;
         let (args, attachments) = match speech::has_empty(attachments) {
             true => self.answer_that_fits(session, args, attachments),
@@ -200,10 +204,10 @@ impl Speaker<'_> {
             return;
         }
         // A newcomer gets a room's history before it can poll, and is not slow while it waits for us.
-        let bytes_max = match polling.held {
+        let bytes_max = match polling.lag.is_held() {
             _ if faults::is_back(Fault::NewcomerSlow) => bytes_max,
-            0 => bytes_max.max(HISTORY_BYTES_MAX.min(self.books.config.limits.outbox_bytes_max)),
-            _ => self.books.config.limits.outbox_bytes_max,
+            false => bytes_max.max(HISTORY_BYTES_MAX.min(self.books.config.limits.outbox_bytes_max)),
+            true => self.books.config.limits.outbox_bytes_max,
         };
         let mut dropped = Losses::default();
         let kept = polling
@@ -216,7 +220,7 @@ impl Speaker<'_> {
         } else if dropped == Losses::default() {
             return;
         } else if has_gap(&dropped) {
-            self.line.polls.note_gap(session, &mut polling.gap);
+            self.line.polls.note_gap(session, &mut polling.lag);
         }
         self.books.counts.hit(match squeezed {
             true => Limit::WaitingBytes,

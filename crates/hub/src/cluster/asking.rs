@@ -162,7 +162,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
     match tidings {
         Tidings::Confirmed { ticket } => return waiting::confirmed(parts, *ticket),
         // It may have told that it has no members of a room any more.
-        Tidings::Missed { node, .. } if parts.counts_nodes || parts.rooms.rolls.is_on() => {
+        Tidings::Missed { node, .. } if parts.rooms.tells_nodes() => {
             parts.rooms.node_down(*node, parts.clock.now.mono_ms);
             parts.rooms.tell_all_again();
         }

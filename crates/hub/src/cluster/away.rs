@@ -6,6 +6,7 @@ use crate::books::ledger::{Ledger, Stock};
 use crate::books::limits::PARKED_BYTES_MAX;
 use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Address, More, Response, Return, RoundId, Target};
+use crate::cluster::neighbours::{Abilities, Neighbours};
 use crate::cluster::saves::Saves;
 use crate::cluster::wire::{self, Ask};
 use crate::recovery::apart::Apart;
@@ -18,36 +19,16 @@ use ::wire::base64url::Id20;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What the hubs of a process share with its way to other nodes.
 #[derive(Debug)]
 pub struct Uplink {
-    /// Bytes of parcels on their way to it.
-    parcels: AtomicUsize,
-    /// Bytes that wait for the engine.
-    engine: AtomicUsize,
-    bytes_max: usize,
+    queue: Queue,
     join_wait_ms: u64,
-    /// A bit for each node that was ever met.
-    met: Numbers,
-    /// A bit for each node that requests can be relayed to.
-    relays: Numbers,
-    /// A bit for each other node that is there.
-    here: Numbers,
-    /// All of them read events with stamps.
-    stamps: AtomicBool,
-    /// Sockets go from one to another.
-    returns: AtomicBool,
-    /// All of them read events with their spots.
-    spots: AtomicBool,
-    /// One of them says nothing.
-    silence: AtomicBool,
-    /// Nodes that are there, without this one.
-    nodes: AtomicU64,
-    /// Servers of other kinds, by namespace.
-    foreign: papaya::HashMap<Box<str>, u64>,
+    neighbours: Neighbours,
+    abilities: Abilities,
     /// Namespaces in which somebody speaks to each node by itself.
     apart: Arc<Apart>,
     naming: Naming,
@@ -55,36 +36,46 @@ pub struct Uplink {
     served: Vec<String>,
 }
 
-/// Node numbers that an id has room for.
-const NODES: usize = 1024;
-
-/// A set of node numbers.
+/// What waits on the way, in bytes.
 #[derive(Debug)]
-struct Numbers([AtomicU64; NODES / 64]);
+struct Queue {
+    /// Of parcels that nobody has taken in.
+    parcels: AtomicUsize,
+    /// Before the engine.
+    engine: AtomicUsize,
+    /// Publishers are refused above it.
+    bytes_max: usize,
+}
 
-impl Numbers {
-    fn none() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+impl Queue {
+    fn new(bytes_max: usize) -> Self {
+        Self {
+            parcels: AtomicUsize::new(0),
+            engine: AtomicUsize::new(0),
+            bytes_max,
+        }
     }
 
-    fn set(&self, node: u16, is_in: bool) {
-        let Some(word) = self.0.get(usize::from(node) / 64) else {
-            return;
-        };
-        let bit = 1 << (node % 64);
-        match is_in {
-            true => word.fetch_or(bit, Ordering::Relaxed),
-            false => word.fetch_and(!bit, Ordering::Relaxed),
-        };
+    fn add(&self, parcel: &Parcel) {
+        self.parcels.fetch_add(parcel.weight(), Ordering::Relaxed);
     }
 
-    fn all(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..NODES as u16).filter(|node| self.has(*node))
+    fn take(&self, parcel: &Parcel) {
+        self.parcels.fetch_sub(parcel.weight(), Ordering::Relaxed);
     }
 
-    fn has(&self, node: u16) -> bool {
-        let word = self.0.get(usize::from(node) / 64);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) & (1 << (node % 64)) != 0)
+    fn bytes(&self) -> usize {
+        self.parcels.load(Ordering::Relaxed) + self.engine.load(Ordering::Relaxed)
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes() > self.bytes_max
+    }
+
+    /// What lists may take beside this parcel. Half of what may wait is for what clients publish.
+    fn room_for_lists(&self, parcel: &Parcel) -> usize {
+        let waiting = self.bytes() + parcel.weight();
+        (self.bytes_max / 2).saturating_sub(waiting)
     }
 }
 
@@ -92,19 +83,10 @@ impl Uplink {
     /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long answers to CONNECTs and acks of joins wait for other nodes.
     pub fn new(bytes_max: usize, join_wait: Duration) -> Self {
         Self {
-            parcels: AtomicUsize::new(0),
-            engine: AtomicUsize::new(0),
-            bytes_max,
+            queue: Queue::new(bytes_max),
             join_wait_ms: join_wait.as_millis() as u64,
-            met: Numbers::none(),
-            relays: Numbers::none(),
-            here: Numbers::none(),
-            stamps: AtomicBool::new(false),
-            returns: AtomicBool::new(false),
-            spots: AtomicBool::new(false),
-            silence: AtomicBool::new(false),
-            nodes: AtomicU64::new(0),
-            foreign: papaya::HashMap::new(),
+            neighbours: Neighbours::none(),
+            abilities: Abilities::default(),
             apart: Arc::default(),
             naming: Naming::Nothing,
             served: Vec::new(),
@@ -131,77 +113,62 @@ impl Uplink {
 
     /// A node is there: ids may be those of its sockets, also after it went.
     pub fn meets(&self, node: u16) {
-        self.met.set(node, true);
+        self.neighbours.meet(node);
     }
 
     /// Whether requests for sessions of this node can be relayed to it from now on.
     pub fn relays_to(&self, node: u16, can: bool) {
-        self.relays.set(node, can);
+        self.neighbours.set_relays(node, can);
     }
 
     /// Another node is there, or not any more.
     pub fn is_here(&self, node: u16, here: bool) {
-        self.here.set(node, here);
+        self.neighbours.set_here(node, here);
     }
 
     /// Whether all nodes that are there read events with stamps, and whether sockets go from one to another.
     pub fn recovers(&self, stamps: bool, returns: bool) {
-        self.stamps.store(stamps, Ordering::Relaxed);
-        self.returns.store(returns, Ordering::Relaxed);
+        self.abilities.set_recovery(stamps, returns);
     }
 
     /// Whether all nodes that are there read events with the places where they stand on a bus.
     pub fn reads_spots(&self, all: bool) {
-        self.spots.store(all, Ordering::Relaxed);
+        self.abilities.set_spots(all);
     }
 
     /// What was said last of stamps and returns.
     pub fn recovery(&self) -> (bool, bool) {
-        let read = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        (read(&self.stamps), read(&self.returns))
+        self.abilities.recovery()
     }
 
     /// Whether some node that is there says nothing: no socket is looked for then.
     pub fn hears_all(&self, all: bool) {
-        self.silence.store(!all, Ordering::Relaxed);
+        self.abilities.set_heard(all);
     }
 
     /// So many other nodes are there now.
     pub fn counts_nodes(&self, nodes: u64) {
-        self.nodes.store(nodes, Ordering::Relaxed);
+        self.neighbours.count_nodes(nodes);
     }
 
     /// So many servers of other kinds are in a namespace now.
     pub(crate) fn counts_foreign(&self, namespace: &str, servers: u64) {
-        let foreign = self.foreign.pin();
-        match servers {
-            0 => drop(foreign.remove(namespace)),
-            _ => drop(foreign.insert(namespace.into(), servers)),
-        }
-    }
-
-    fn other_servers(&self, namespace: &str) -> u64 {
-        let foreign = self.foreign.pin().get(namespace).copied();
-        self.nodes.load(Ordering::Relaxed) + foreign.unwrap_or(0)
+        self.neighbours.count_foreign(namespace, servers);
     }
 
     /// A parcel was taken in.
     pub fn took(&self, parcel: &Parcel) {
-        self.parcels.fetch_sub(parcel.weight(), Ordering::Relaxed);
+        self.queue.take(parcel);
     }
 
     /// So much waits for the engine.
     pub fn engine_holds(&self, bytes: usize) {
-        self.engine.store(bytes, Ordering::Relaxed);
+        self.queue.engine.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that wait.
     pub fn waiting(&self) -> usize {
-        self.parcels.load(Ordering::Relaxed) + self.engine.load(Ordering::Relaxed)
-    }
-
-    fn is_full(&self) -> bool {
-        self.waiting() > self.bytes_max
+        self.queue.bytes()
     }
 }
 
@@ -364,14 +331,13 @@ impl Away {
 
     /// Servers that serve a namespace, this one among them.
     pub(crate) fn servers(&self, namespace: &str) -> u64 {
-        1 + self.uplink.other_servers(namespace)
+        1 + self.uplink.neighbours.servers(namespace)
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.uplink.is_full()
+        self.uplink.queue.is_full()
     }
 
-    /// Half of what may wait is for what clients publish.
     pub(crate) fn has_room_for_list(&self, bytes: usize) -> bool {
         bytes <= self.room_for_lists()
     }
@@ -380,18 +346,18 @@ impl Away {
         if faults::is_back(Fault::ListsFirst) {
             return usize::MAX;
         }
-        let waiting = self.uplink.waiting() + self.parcel.weight();
-        (self.uplink.bytes_max / 2).saturating_sub(waiting)
+        self.uplink.queue.room_for_lists(&self.parcel)
     }
 
     /// Whether this may be the id of a socket of another node.
     pub(crate) fn is_socket(&self, id: &Id20, wall_ms: u64) -> bool {
-        self.uplink.met.has(id::socket_owner(id).node) && id::may_be_socket(id, wall_ms)
+        let owner = id::socket_owner(id);
+        self.uplink.neighbours.was_met(owner.node) && id::may_be_socket(id, wall_ms)
     }
 
     /// Whether requests for sessions of this node can be relayed to it.
     pub(crate) fn relays_to(&self, node: u16) -> bool {
-        self.uplink.relays.has(node)
+        self.uplink.neighbours.relays_to(node)
     }
 
     /// What is to leave now.
@@ -400,8 +366,7 @@ impl Away {
             return None;
         }
         let parcel = std::mem::replace(&mut self.parcel, Parcel::new(self.me.shard));
-        let weight = parcel.weight();
-        self.uplink.parcels.fetch_add(weight, Ordering::Relaxed);
+        self.uplink.queue.add(&parcel);
         Some(parcel)
     }
 
@@ -492,12 +457,12 @@ impl Away {
 
     /// Whether events are published with their stamps: all nodes that are there can read them.
     pub(crate) fn stamps(&self) -> bool {
-        self.uplink.recovery().0
+        self.uplink.abilities.recovery().0
     }
 
     /// Whether they can read where an event stands on a bus.
     pub(crate) fn reads_spots(&self) -> bool {
-        self.uplink.spots.load(Ordering::Relaxed)
+        self.uplink.abilities.read_spots()
     }
 
     /// Something is published that other nodes are told as well, by their own ways.
@@ -517,20 +482,8 @@ impl Away {
 
     /// The nodes that a socket may be on.
     pub(crate) fn abroad(&self) -> Abroad {
-        let here = &self.uplink.here;
-        if here.all().next().is_none() {
-            return Abroad::Nobody;
-        }
-        let (_, returns) = self.uplink.recovery();
-        match returns && !self.uplink.silence.load(Ordering::Relaxed) {
-            false => Abroad::Unable,
-            true => {
-                let mut nodes: Vec<u16> = here.all().chain([self.me.node]).collect();
-                nodes.sort_unstable();
-                nodes.dedup();
-                Abroad::Nodes(nodes.into())
-            }
-        }
+        let uplink = &self.uplink;
+        uplink.neighbours.abroad(self.me.node, &uplink.abilities)
     }
 
     /// Where a letter for one node goes.

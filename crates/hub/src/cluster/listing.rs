@@ -192,7 +192,7 @@ fn room_to(parts: &Parts, asker: Place) -> usize {
         usize::MAX
     } else if asker.node != me.node {
         parts.away.as_ref().map_or(0, |away| away.room_for_lists())
-    } else if parts.intake.loads.is_long(asker.shard, limits) {
+    } else if parts.line.intake.loads.is_long(asker.shard, limits) {
         0
     } else {
         usize::MAX

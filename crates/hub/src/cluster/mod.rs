@@ -12,6 +12,7 @@ pub(crate) mod letter;
 pub(crate) mod listing;
 pub(crate) mod lists;
 pub mod mailbox;
+mod neighbours;
 pub(crate) mod receive;
 pub(crate) mod respondents;
 pub(crate) mod rounds;

@@ -105,8 +105,8 @@ pub(crate) fn hand_on(parts: &mut Parts, shards: ShardSet, letter: &Arc<Letter>)
 pub(crate) fn wait_for(parts: &mut Parts, shards: ShardSet) {
     let limits = &parts.books.config.limits;
     for shard in shards.iter() {
-        if parts.intake.loads.is_long(shard, limits) {
-            parts.intake.wait_for(shard);
+        if parts.line.intake.loads.is_long(shard, limits) {
+            parts.line.intake.wait_for(shard);
         }
     }
 }

@@ -42,7 +42,7 @@ fn hold(parts: &mut Parts, session: SessionId) -> Option<Carrier> {
     let slot = sessions.get_mut(session)?;
     Some(match (&mut slot.polling, slot.conn) {
         (Some(polling), _) => {
-            polling.held = polling.held.saturating_add(1);
+            polling.lag.hold(1);
             Carrier::Polls(key)
         }
         (None, Some(conn)) => {
@@ -157,7 +157,7 @@ fn release(parts: &mut Parts, ready: impl IntoIterator<Item = Waits>) {
                 if let Some(slot) = parts.people.sessions.live_mut(session)
                     && let Some(polling) = &mut slot.polling
                 {
-                    polling.held = polling.held.saturating_sub(1);
+                    polling.lag.release();
                     parts.line.polls.note_ready(session.id(), &mut slot.flags);
                 }
             }

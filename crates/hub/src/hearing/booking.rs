@@ -2,7 +2,6 @@
 
 use crate::access::gcra::Exceeded;
 use crate::books::close::CloseReason;
-use crate::books::limits::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
@@ -69,7 +68,7 @@ fn book_message(
         .access
         .meters
         .book_message(people, now_us, session, socket);
-    parts.intake.set_forgiven(booked == Ok(true));
+    parts.line.intake.set_forgiven(booked == Ok(true));
     booked.map(drop)
 }
 
@@ -112,7 +111,7 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
         return;
     };
     // A message within the session's rate and over its event's rate makes up for nothing.
-    let more = 1 + u16::from(parts.intake.take_forgiven());
+    let more = 1 + u16::from(parts.line.intake.take_forgiven());
     slot.dues.rejections = slot.dues.rejections.saturating_add(more);
     if slot.dues.rejections <= max {
         return;
@@ -122,7 +121,7 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
     ending::close_session(parts, session, CloseReason::Flood);
     // What still comes is no accident.
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.ignored = IGNORED_BYTES_MAX;
+        slot.unread.ignore_no_more();
     }
 }
 

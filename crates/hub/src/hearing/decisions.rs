@@ -113,7 +113,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
                 Err(denied) => plain_gate::deny_plain(&mut stage.parts, session, denied),
             }
             if let Some(conn) = conn {
-                stage.parts.intake.revive(&mut stage.parts.line.conns, conn);
+                stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
             }
         }
         Waiting::Refresh { socket, ack } => {

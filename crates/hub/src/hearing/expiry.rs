@@ -103,7 +103,7 @@ fn token_ended(parts: &mut Parts, socket: SocketKey) {
         .people
         .sessions
         .get(session)
-        .is_some_and(|slot| slot.protocol.is_engineio());
+        .is_some_and(|slot| slot.language.protocol().is_engineio());
     if !engineio {
         tokens::say_denied(parts, session, Denied::Expired);
         return ending::close_session(parts, session, CloseReason::TokenExpired);

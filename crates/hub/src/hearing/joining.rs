@@ -140,14 +140,14 @@ pub(crate) fn on_found(stage: &mut Stage, session: SessionId, mut join: Join, fo
 }
 
 fn await_decision(stage: &mut Stage, session: SessionId, join: Join) {
-    match stage.parts.asks.take_ticket() {
+    match stage.parts.outbound.asks.take_ticket() {
         // The handler ended the session in the same call.
         Some(key) if !stage.parts.people.sessions.is_open(session) => {
             question::close_question(&mut stage.parts, key);
         }
         Some(key) => {
             // What waits is kept even where there is no room to book it: the gate has a bound of its own.
-            let _ = stage.parts.asks.keep(key.id(), join.held_bytes());
+            let _ = stage.parts.outbound.asks.keep(key.id(), join.held_bytes());
             question::wait_for(&mut stage.parts, key, Waiting::Join(Box::new(join)));
         }
         None => on_joining_decided(stage, session, join, Err(Refusal::unavailable())),
@@ -200,7 +200,7 @@ fn enter(
     let Some(slot) = parts.people.sessions.open(session) else {
         return;
     };
-    let is_plain = slot.protocol.is_plain_websocket();
+    let is_plain = slot.language.protocol().is_plain_websocket();
     let uid = claims.map(|claims| claims.uid.as_str());
     let comer = shown.and_then(|shown| shown.comer(uid));
     let back = match comer.map(|comer| returning::take(parts, comer)) {
@@ -242,7 +242,7 @@ fn enter(
 
 fn keep_out(parts: &mut Parts, session: SessionId, namespace: &str, refusal: &Refusal) {
     let slot = parts.people.sessions.open(session);
-    match slot.map(|slot| slot.protocol.is_plain_websocket()) {
+    match slot.map(|slot| slot.language.protocol().is_plain_websocket()) {
         Some(true) => plain_gate::keep_out_plain(parts, session, refusal),
         Some(false) => opening::refuse_namespace(parts, session, namespace, refusal),
         None => {}
@@ -341,7 +341,7 @@ pub(crate) fn on_join_verdict(
 fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Denied) {
     let slot = parts.people.sessions.get(session);
     // It speaks the plain protocol, and said that it comes back.
-    if slot.is_some_and(|slot| slot.protocol.is_plain_websocket()) {
+    if slot.is_some_and(|slot| slot.language.protocol().is_plain_websocket()) {
         return plain_gate::deny_plain(parts, session, denied);
     }
     if parts.books.config.auth.style == AuthStyle::Strict {
@@ -387,7 +387,7 @@ pub(crate) fn ask_handler(
     claims: Option<&Claims>,
 ) -> Option<Decision> {
     let slot = stage.parts.people.sessions.get_mut(session)?;
-    let (sid, protocol, peer) = (slot.sid, slot.protocol, slot.peer);
+    let (sid, protocol, peer) = (slot.sid, slot.language.protocol(), slot.client.peer());
     let transport = slot.transport();
     let rare = slot.rare.as_mut();
     let (query, headers) = rare.map_or_else(Default::default, |rare| {
@@ -410,7 +410,7 @@ pub(crate) fn ask_handler(
     let answer = stage.call(session, |handler, cx| handler.connecting(cx, &request));
     if !matches!(answer, Some(Decision::Later)) {
         // A ticket that nobody waits with.
-        let ticket = stage.parts.asks.take_ticket();
+        let ticket = stage.parts.outbound.asks.take_ticket();
         ticket.and_then(|key| question::close_question(&mut stage.parts, key));
     }
     let slot = stage.parts.people.sessions.get_mut(session);

@@ -19,19 +19,19 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         stage.parts.books.counts.drop_message(Dropped::Invalid);
         return;
     }
-    slot.heart.heard = true;
+    slot.heart.hear();
     if stage.parts.access.sends_away() {
         let now_ms = stage.parts.clock.now.mono_ms;
         stage.parts.access.note_spoke(session, now_ms);
     }
     let interrupted = slot.binary.is_some();
-    match (slot.protocol, data) {
-        (Protocol::SocketIo, _) if !slot.flags.heard_packet => {
-            slot.flags.heard_packet = true;
-            slot.flags.msgpack = matches!(data, Data::Binary(_));
+    match (slot.language.protocol(), data) {
+        (Protocol::SocketIo, _) if !slot.language.has_parser() => {
+            let is_msgpack = matches!(data, Data::Binary(_));
+            slot.language.settle_parser(is_msgpack);
             socketio::on_first(stage, session, data)
         }
-        (Protocol::SocketIo, data) if slot.flags.msgpack => {
+        (Protocol::SocketIo, data) if slot.language.is_msgpack() => {
             socketio::on_msgpack(stage, session, data)
         }
         (Protocol::SocketIo, Data::Text(text)) => {

@@ -80,7 +80,7 @@ fn speaker(stage: &Stage, session: SessionId) -> Option<(Protocol, Caller)> {
     let people = &stage.parts.people;
     let slot = people.sessions.get(session)?;
     let socket = people.sockets.key(*slot.sockets.first()?);
-    Some((slot.protocol, Caller { session, socket }))
+    Some((slot.language.protocol(), Caller { session, socket }))
 }
 
 fn on_incoming(stage: &mut Stage, from: Caller, incoming: &Incoming<'_>) {

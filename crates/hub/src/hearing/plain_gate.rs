@@ -13,12 +13,13 @@ use crate::tables::slot::{ConnId, SessionId};
 /// Whether its socket waits until the client says if it comes back.
 pub(crate) fn waits_for_resume(parts: &Parts, session: SessionId) -> bool {
     let slot = parts.people.sessions.get(session);
-    slot.is_some_and(|slot| slot.resumes() && !slot.flags.joined)
+    slot.is_some_and(|slot| slot.language.resumes() && !slot.flags.joined)
 }
 
 /// The namespace that a plain session is in.
 pub(crate) fn namespace_of(parts: &Parts, session: SessionId) -> Option<String> {
-    let protocol = parts.people.sessions.get(session)?.protocol;
+    let slot = parts.people.sessions.get(session)?;
+    let protocol = slot.language.protocol();
     let config = &parts.books.config;
     match (&config.plain_raw, protocol) {
         (Some(raw), Protocol::PlainRaw) => Some(raw.namespace.clone()),
@@ -41,14 +42,15 @@ pub(crate) fn deny_plain(parts: &mut Parts, session: SessionId, denied: Denied) 
 pub(crate) fn set_asking(parts: &mut Parts, session: SessionId, asking: bool) -> Option<ConnId> {
     let slot = parts.people.sessions.get(session)?;
     let conn = slot.conn?;
-    parts.line.conns.get_mut(conn)?.flags.asking = asking;
+    let slot = parts.line.conns.get_mut(conn)?;
+    slot.unread.set_asking(asking);
     Some(conn)
 }
 
 /// Its client need not wait any longer: what it said meanwhile is read.
 pub(crate) fn go_on(stage: &mut Stage, session: SessionId) {
     if let Some(conn) = set_asking(&mut stage.parts, session, false) {
-        stage.parts.intake.revive(&mut stage.parts.line.conns, conn);
+        stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<
     match joining::ask_handler(stage, session, (id, None), &namespace, "{}", claims) {
         Some(Decision::Admit) => enter_plain(stage, session, Some(id), claims),
         Some(Decision::Refuse(refusal)) => keep_out_plain(&mut stage.parts, session, &refusal),
-        Some(Decision::Later) => match stage.parts.asks.take_ticket() {
+        Some(Decision::Later) => match stage.parts.outbound.asks.take_ticket() {
             Some(key) => {
                 let claims = claims.cloned().map(Box::new);
                 question::wait_for(&mut stage.parts, key, Waiting::Begin(claims, Some(id)));
@@ -87,7 +87,7 @@ pub(crate) fn on_beginning_decided(
         Err(refusal) => keep_out_plain(&mut stage.parts, session, &refusal),
     }
     if let Some(conn) = conn {
-        stage.parts.intake.revive(&mut stage.parts.line.conns, conn);
+        stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
     }
 }
 

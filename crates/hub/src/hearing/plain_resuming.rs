@@ -22,7 +22,7 @@ pub(crate) fn on_first(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         .people
         .sessions
         .get(session)
-        .map(|slot| slot.protocol)
+        .map(|slot| slot.language.protocol())
     else {
         return;
     };

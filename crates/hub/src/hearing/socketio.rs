@@ -17,17 +17,16 @@ use crate::seam::stage::Stage;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
 use std::mem;
-use wire::engineio::Revision;
 use wire::socketio::{self, Packet, PacketType, msgpack};
 use wire::{http, json};
 
 /// A session of protocol 3 is in `/` without asking for it: its CONNECT is said in its place. Its parser is the one for text.
 pub(crate) fn begin_session(stage: &mut Stage, session: SessionId) {
     let slot = stage.parts.people.sessions.get_mut(session);
-    let Some(slot) = slot.filter(|slot| slot.revision == Revision::Three) else {
+    let Some(slot) = slot.filter(|slot| slot.language.is_three()) else {
         return;
     };
-    slot.flags.heard_packet = true;
+    slot.language.settle_parser(false);
     let packet = Packet {
         kind: PacketType::Connect,
         attachments: 0,
@@ -77,7 +76,7 @@ pub(crate) fn on_msgpack(stage: &mut Stage, session: SessionId, data: Data<'_>) 
 #[cold]
 fn on_broken(parts: &mut Parts, session: SessionId, text: &str) {
     let slot = parts.people.sessions.get(session);
-    match slot.and_then(|slot| gate::decided_by_handler(&parts.asks, slot)) {
+    match slot.and_then(|slot| gate::decided_by_handler(&parts.outbound.asks, slot)) {
         Some(ask) => gate::keep(parts, session, ask, Held::broken(text)),
         None => parse_error(parts, session),
     }
@@ -212,7 +211,7 @@ fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachmen
     let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
-    if slot.revision == Revision::Three
+    if slot.language.is_three()
         && packet.kind == PacketType::Connect
         && let Some((namespace, query)) = packet.namespace.split_once('?')
     {
@@ -230,7 +229,7 @@ fn outside(stage: &mut Stage, session: SessionId, packet: &Packet<'_>, attachmen
         return on_packet(stage, session, &packet, attachments);
     }
     let namespace = packet.namespace;
-    if let Some(ask) = gate::gate(&parts.asks, slot, namespace) {
+    if let Some(ask) = gate::gate(&parts.outbound.asks, slot, namespace) {
         gate::hold(parts, session, ask, packet, attachments);
     } else if packet.kind != PacketType::Connect {
         let rare = slot.rare.as_deref();
@@ -275,8 +274,8 @@ fn on_connect(stage: &mut Stage, session: SessionId, packet: &Packet<'_>) {
         return joining::wants_too_many(parts, session);
     };
     let recovers = config.recovery.of(packet.namespace);
-    let recovers = recovers.is_some() && slot.revision == Revision::Four;
-    if slot.flags.msgpack != (config.parser_of(packet.namespace) == Parser::Msgpack) {
+    let recovers = recovers.is_some() && !slot.language.is_three();
+    if slot.language.is_msgpack() != (config.parser_of(packet.namespace) == Parser::Msgpack) {
         let refusal = Refusal {
             message: "Invalid parser".to_owned(),
             data: None,

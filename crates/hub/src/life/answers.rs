@@ -43,24 +43,23 @@ impl Answers<'_> {
         // While sessions are being closed, one that polls asks for its end on the connection it has: no new one is accepted.
         let drained = self.line.answers_are_last;
         debug_assert!(!matches!(slot.state, State::Finishing | State::Linger));
-        let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !drained;
+        let end = slot.exchange.end(!slot.unread.has_ended() && !drained);
         slot.session = None;
         slot.state = State::Head;
-        let arm = keep_alive && !std::mem::replace(&mut slot.flags.keep_alive_timer, true);
         let answer = http::Response {
             status,
             content_type,
             extra,
             body,
             date: &self.clock.date(),
-            keep_alive,
-            head_only: slot.flags.head_only,
+            keep_alive: end.keeps_alive,
+            head_only: end.head_only,
         };
         self.line.reply(conn, |out| answer.write(out));
-        if !keep_alive {
+        if !end.keeps_alive {
             self.line
                 .finish(self.clock, &self.books.config.limits, conn);
-        } else if arm {
+        } else if end.arms {
             let timeout = self.books.config.limits.keep_alive_timeout;
             self.line
                 .arm(self.clock, ConnTimer::KeepAlive, timeout, conn);
@@ -70,7 +69,7 @@ impl Answers<'_> {
     pub(crate) fn respond_retry(&mut self, conn: ConnId, status: u16, seconds: u64, text: &[u8]) {
         let extra = format!("Retry-After: {seconds}\r\n");
         if let Some(slot) = self.line.conns.get_mut(conn) {
-            slot.flags.keep_alive = false;
+            slot.exchange.be_last();
         }
         self.respond(conn, status, "text/plain", extra.as_bytes(), text);
     }
@@ -98,7 +97,7 @@ impl Answers<'_> {
         }
         self.books.counts.refused += 1;
         if let Some(slot) = self.line.conns.get_mut(conn) {
-            slot.flags.keep_alive = false;
+            slot.exchange.be_last();
         }
         self.respond(conn, error.status(), "text/plain", &[], b"");
     }
@@ -108,7 +107,7 @@ impl Answers<'_> {
         self.books.counts.refused += 1;
         if let Some(slot) = self.line.conns.get_mut(conn) {
             let websocket = handshake::wants_upgrade(head);
-            slot.flags.keep_alive &= !head.has_body() && !websocket;
+            slot.exchange.be_last_if(head.has_body() || websocket);
         }
         let (status, content_type, body) = refusal(head, error);
         let mut extra = cors_headers(&self.books.config, head);
@@ -139,7 +138,8 @@ impl Answers<'_> {
         self.books.counts.refused += 1;
         let extra = cors_headers(&self.books.config, head);
         if let Some(slot) = self.line.conns.get_mut(conn) {
-            slot.flags.keep_alive &= !head.has_body() && !handshake::wants_upgrade(head);
+            let websocket = handshake::wants_upgrade(head);
+            slot.exchange.be_last_if(head.has_body() || websocket);
         }
         self.respond(conn, 417, "text/plain", &extra, b"");
     }
@@ -150,7 +150,7 @@ impl Answers<'_> {
         let mut extra = cors_headers(&self.books.config, head);
         extra.extend_from_slice(ALLOW);
         if let Some(slot) = self.line.conns.get_mut(conn) {
-            slot.flags.keep_alive &= !head.has_body();
+            slot.exchange.be_last_if(head.has_body());
         }
         let body = br#"{"code":2,"message":"Bad method"}"#;
         self.respond(conn, 405, "application/json", &extra, body);
@@ -166,7 +166,7 @@ impl Answers<'_> {
     pub(crate) fn refuse_unavailable(&mut self, conn: ConnId, text: &[u8]) {
         self.books.counts.shed += 1;
         if let Some(slot) = self.line.conns.get_mut(conn) {
-            slot.flags.keep_alive = false;
+            slot.exchange.be_last();
         }
         // Not all at once.
         let [dice] = self.ids.random();

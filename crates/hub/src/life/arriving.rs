@@ -3,11 +3,16 @@
 use crate::access::tokens;
 use crate::books::claims::{Claims, Grants};
 use crate::books::config::SlowConsumer;
-use crate::books::heartbeat::Step;
+use crate::clients::client::Client;
 use crate::clients::conn::State;
+use crate::clients::exchange::Exchange;
+use crate::clients::handshake::Handshake;
+use crate::clients::heart::Heart;
+use crate::clients::language::Language;
 use crate::clients::repeats::LastPoll;
+use crate::clients::route::Route;
 use crate::clients::session::{
-    Dues, Heart, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
+    Dues, Partial, Polling, Post, Probe, Protocol, RequestToken, Session, Stream,
 };
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::cluster::asking;
@@ -48,18 +53,13 @@ pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec
         _ => State::WebSocket,
     };
     let conn = carried.map(|carried| open_conn(parts, carried, peer, state));
-    let session = parts
-        .people
-        .insert_session(session(parts, record, (sid, protocol, peer)));
+    let agent = parts.people.agents.take(&record.agent);
+    let claims = parts.people.claim_kinds.take(&record.claim_kinds);
+    let client = Client::new(peer, agent, claims);
+    let mut session = session(parts, record, (sid, protocol, client));
+    session.conn = conn;
+    let session = parts.people.insert_session(session);
     parts.access.admission.session_came();
-    let (agent, claims) = (
-        parts.people.agents.take(&record.agent),
-        parts.people.claim_kinds.take(&record.claim_kinds),
-    );
-    if let Some(slot) = parts.people.sessions.get_mut(session) {
-        slot.conn = conn;
-        (slot.agent, slot.claims) = (agent, claims);
-    }
     if let Some(conn) = conn
         && let Some(slot) = parts.line.conns.get_mut(conn)
     {
@@ -128,11 +128,10 @@ fn open_post(parts: &mut Parts, record: &handoff::Post) -> Result<Post, Unable> 
     };
     let state = State::Body { len: record.left };
     let conn = open_conn(parts, carried, peer, state);
-    let since_ms = parts.clock.now.mono_ms as u32 | 1;
+    let now_ms = parts.clock.now.mono_ms;
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = record.keep_alive;
-        (slot.flags.active, slot.flags.message_timer) = (true, true);
-        slot.since_ms = since_ms;
+        slot.exchange = Exchange::under_way(record.keep_alive);
+        slot.unread.watch(now_ms);
     }
     let timeout = parts.books.config.limits.message_timeout;
     let (line, clock) = (&parts.line, &mut parts.clock);
@@ -233,20 +232,20 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
     };
     parts.access.count(&parts.books.config, slot, peer);
     slot.state = state;
-    slot.flags.served = true;
-    slot.flags.websocket = matches!(state, State::WebSocket | State::Probe);
-    parts.books.counts.websockets += u64::from(slot.flags.websocket);
-    slot.flags.inflates = carried.inflates;
-    parts.books.counts.deflate_websockets += u64::from(slot.flags.inflates);
-    slot.deflate = match carried.deflate {
+    slot.exchange = Exchange::under_way(false);
+    let is_websocket = matches!(state, State::WebSocket | State::Probe);
+    let deflate = match carried.deflate {
         1 => Deflate::Shared,
         2 => Deflate::Small,
         _ => Deflate::Off,
     };
+    slot.handshake = Handshake::made_elsewhere(is_websocket, deflate, carried.inflates);
+    parts.books.counts.websockets += u64::from(is_websocket);
+    parts.books.counts.deflate_websockets += u64::from(carried.inflates);
     if !carried.input.is_empty() {
-        slot.input = Some(Box::new(carried.input.clone()));
+        slot.unread.keep(Box::new(carried.input.clone()));
         // It may be whole: the process before did not come to it.
-        parts.intake.go_on(conn, slot);
+        parts.line.intake.go_on(conn, slot);
     }
     let units = units(parts, &carried.output);
     if let Some(slot) = parts.line.conns.get_mut(conn)
@@ -276,11 +275,10 @@ pub(crate) fn visit(parts: &mut Parts, record: &handoff::Visitor) -> Result<Conn
         return Ok(conn);
     };
     parts.access.count(&parts.books.config, slot, peer);
-    slot.flags.served = record.served;
-    slot.flags.keep_alive_timer = record.served;
+    slot.exchange = Exchange::between(record.served);
     if !record.input.is_empty() {
-        slot.input = Some(Box::new(record.input.clone()));
-        parts.intake.go_on(conn, slot);
+        slot.unread.keep(Box::new(record.input.clone()));
+        parts.line.intake.go_on(conn, slot);
     }
     if let Some(proxy) = address(&record.proxy) {
         parts.access.note_proxy(conn, proxy);
@@ -306,27 +304,21 @@ fn fate(number: u32) -> Fate {
 fn session(
     parts: &Parts,
     record: &handoff::Session,
-    (sid, protocol, peer): (Id20, Protocol, IpAddr),
+    (sid, protocol, client): (Id20, Protocol, Client),
 ) -> Session {
     let revision = match record.revision {
         3 => Revision::Three,
         _ => Revision::Four,
     };
     let now_ms = parts.clock.now.mono_ms;
-    let mut session = Session::new(sid, protocol, revision, peer);
-    session.flags.b64 = record.base64;
-    session.flags.asks_offsets = record.asks_offsets;
-    session.flags.heard_packet = record.heard_packet;
-    session.flags.msgpack = record.msgpack;
+    let language = Language::new(protocol, revision);
+    let mut language = language.asking(record.base64, record.asks_offsets);
+    if record.heard_packet {
+        language.settle_parser(record.msgpack);
+    }
+    let mut session = Session::new(sid, language, client);
     session.flags.joined = record.joined;
-    let heart = record.heart.unwrap_or_default();
-    session.heart = Heart {
-        pinged_ms: (now_ms as u32).wrapping_sub(heart.silent_ms),
-        awaiting_pong: heart.awaiting_pong,
-        heard: heart.heard,
-        extended: heart.extended,
-        step: Step::numbered(heart.step as usize),
-    };
+    session.heart = Heart::restored(&record.heart.unwrap_or_default(), now_ms);
     session.binary = record.partial.as_ref().map(|part| {
         Box::new(Partial {
             text: part.text.as_str().into(),
@@ -403,10 +395,8 @@ fn open_socket(
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
     let socket = parts.people.insert_socket(session, |slot| Socket {
         id,
-        variant: slot.variant(),
-        deflate: parts.line.deflate_of(slot.conn),
+        route: Route::new(slot.conn, slot.variant(), parts.line.deflate_of(slot.conn)),
         flags: Flags::default(),
-        conn: slot.conn,
         session,
         namespace,
         mark: 0,
@@ -493,35 +483,36 @@ fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
         return;
     };
     let (config, now_ms) = (&parts.books.config, parts.clock.now.mono_ms);
-    let (heart, engineio) = (slot.heart, slot.protocol.is_engineio());
+    let (heart, engineio) = (slot.heart, slot.language.protocol().is_engineio());
     let silent_ms = u64::from(record.heart.unwrap_or_default().silent_ms);
     let interval = match engineio {
-        true => config.ping_interval(heart.step),
-        false => config.plain_ping_interval(heart.step),
+        true => config.ping_interval(heart.step()),
+        false => config.plain_ping_interval(heart.step()),
     };
     let interval_ms = (interval.as_millis() as u64).max(1);
-    let (kind, left_ms) = match (heart.awaiting_pong, engineio) {
+    let (kind, left_ms) = match (heart.awaits_pong(), engineio) {
         (true, _) => {
             let timeout_ms = config.ping_timeout.as_millis() as u64;
             (SessionTimer::Pong, timeout_ms.saturating_sub(silent_ms))
         }
         (false, true) => {
             let left_ms = interval_ms.saturating_sub(silent_ms);
-            (SessionTimer::Ping(heart.step), left_ms)
+            (SessionTimer::Ping(heart.step()), left_ms)
         }
         // Its last beat is known.
-        (false, false) if slot.protocol == Protocol::EventStream => {
+        (false, false) if slot.language.protocol() == Protocol::EventStream => {
             let left_ms = interval_ms.saturating_sub(silent_ms);
-            (SessionTimer::PlainPing(heart.step), left_ms)
+            (SessionTimer::PlainPing(heart.step()), left_ms)
         }
         // Those who talk are not pinged: the beat goes on, and nothing says how long ago the last one was.
         (false, false) => {
             let left_ms = interval_ms - silent_ms % interval_ms;
-            (SessionTimer::PlainPing(heart.step), left_ms)
+            (SessionTimer::PlainPing(heart.step()), left_ms)
         }
     };
     let key = parts.people.sessions.key(session);
-    let joins = (slot.protocol == Protocol::SocketIo || slot.resumes()) && !slot.flags.joined;
+    let asks = slot.language.protocol() == Protocol::SocketIo || slot.language.resumes();
+    let joins = asks && !slot.flags.joined;
     let has_partial = slot.binary.is_some();
     let connect_ms = config.connect_timeout.as_millis() as u64;
     let message_ms = config.limits.message_timeout.as_millis() as u64;

@@ -3,7 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::books::limits::CROWD_SLACK;
 use crate::books::metrics::Limit;
-use crate::clients::conn::{Flags, State};
+use crate::clients::conn::{Conn, State};
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
 use crate::tables::slot::ConnId;
@@ -18,11 +18,7 @@ pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
     };
     let count = parts.access.count(&parts.books.config, slot, peer);
     let share = parts.access.conns_max(&parts.books.config, peer, count);
-    slot.flags.beyond = match slot.flags.beyond {
-        None if count > share => Some(Limit::ConnsPerAddress),
-        Some(Limit::ConnsPerAddress) if count <= share => None,
-        beyond => beyond,
-    };
+    slot.origin.be_crowded(count > share);
     if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
         parts.books.counts.hit(Limit::ConnsPerAddress);
         parts.books.counts.close(CloseReason::TooManyConnections);
@@ -32,22 +28,31 @@ pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
 
 /// Drops a connection now.
 pub(crate) fn drop_conn(parts: &mut Parts, conn: ConnId) {
-    parts.line.forget_answer(conn);
-    if let Some(slot) = parts.line.remove(&mut parts.clock, conn) {
-        parts.access.forget(conn, &slot);
-        forget_transport(parts, &slot.flags);
-        if slot.flags.inflates {
-            parts.line.forget_deflate(&mut parts.books, conn);
-        }
+    if forget_conn(parts, conn) {
         parts.outbound.push(Effect::Close { conn });
     }
 }
 
-/// A connection is counted no more.
-pub(crate) fn forget_transport(parts: &mut Parts, flags: &Flags) {
+/// A connection is gone from here, whoever has its stream, and is counted no more; `false` = it was not here.
+pub(crate) fn forget_conn(parts: &mut Parts, conn: ConnId) -> bool {
+    let Some(slot) = take_out(parts, conn) else {
+        return false;
+    };
+    let (is_websocket, is_carried) = (slot.handshake.is_done(), slot.origin.is_carried());
     let counts = &mut parts.books.counts;
-    counts.websockets -= u64::from(flags.websocket && !flags.carried);
-    counts.webtransports -= u64::from(flags.websocket && flags.carried);
+    counts.websockets -= u64::from(is_websocket && !is_carried);
+    counts.webtransports -= u64::from(is_websocket && is_carried);
+    if slot.handshake.inflates() {
+        parts.line.forget_deflate(&mut parts.books, conn);
+    }
+    true
+}
+
+fn take_out(parts: &mut Parts, conn: ConnId) -> Option<Conn> {
+    parts.line.forget_answer(conn);
+    let slot = parts.line.remove(&mut parts.clock, conn)?;
+    parts.access.forget(conn, &slot);
+    Some(slot)
 }
 
 /// Drops the oldest connection from the reserve that has shown no session and no probe: it is silent, or it was refused and keeps its
@@ -66,7 +71,7 @@ pub(crate) fn make_way(parts: &mut Parts) -> bool {
         .line
         .conns
         .live(conn)
-        .is_some_and(|slot| !slot.flags.served)
+        .is_some_and(|slot| !slot.exchange.has_served())
     {
         parts.books.counts.hit(Limit::Conns);
         parts.books.counts.shed += 1;
@@ -75,12 +80,9 @@ pub(crate) fn make_way(parts: &mut Parts) -> bool {
     true
 }
 
-/// Takes a connection out of the hub without closing it (it goes elsewhere with its socket).
+/// Takes a connection that asks for something out of the hub without closing it (it goes elsewhere with its socket).
 pub(crate) fn release_conn(parts: &mut Parts, conn: ConnId) {
-    parts.line.forget_answer(conn);
-    if let Some(slot) = parts.line.remove(&mut parts.clock, conn) {
-        parts.access.forget(conn, &slot);
-    }
+    take_out(parts, conn);
 }
 
 /// Ends a connection once everything queued on it is written.

@@ -65,7 +65,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     tokens::forget_expiry(&mut parts.clock, &parts.people, index);
     asking::forget_acks(parts, parts.people.sockets.key(index));
     parts.people.part_socket(index);
-    let peer = parts.people.sessions.get(session).map(|slot| slot.peer);
+    let peer = parts.people.sessions.get(session).map(|slot| slot.client.peer());
     let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
     parts.books.counts.disconnects += 1;
     let notice = Notice::Disconnected {
@@ -102,7 +102,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     let (state, session, waiting) = (slot.state, slot.session, slot.outbox.waiting_bytes());
     // Packets in an answer that the kernel did not take whole are lost, and with them the stream (protocol 3.3). One that it took
     // counts as delivered: proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
-    let undelivered = slot.flags.relayed && reason == CloseReason::TransportError;
+    let undelivered = slot.origin.is_relayed() && reason == CloseReason::TransportError;
     let lost = undelivered || !slot.outbox.is_empty();
     let answered = parts.line.polls.sent_on(conn);
     conns::drop_conn(parts, conn);
@@ -164,7 +164,7 @@ pub(crate) fn disconnect_socket(
     let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
-    let engineio = slot.protocol.is_engineio();
+    let engineio = slot.language.protocol().is_engineio();
     let close = close || !engineio;
     let why = why.or(close.then_some(CloseReason::ServerClose));
     let indices = if close {
@@ -201,11 +201,8 @@ fn forget_request(people: &mut People, session: SessionId, conn: ConnId) {
     let Some(polling) = people.sessions.polling(session) else {
         return;
     };
-    for request in [&mut polling.get, &mut polling.post.conn] {
-        if *request == Some(conn) {
-            *request = None;
-        }
-    }
+    polling.get.take_if(|get| get.conn() == conn);
+    polling.post.conn.take_if(|post| *post == conn);
 }
 
 /// Ends a polling session's transport: the waiting poll is told, or the next one within thirty seconds.
@@ -313,8 +310,8 @@ fn portrait(parts: &Parts, session: SessionId, reason: CloseReason) -> Option<En
         at_ms: parts.clock.now.wall_ms,
         session: slot.sid,
         reason,
-        peer: slot.peer,
-        protocol: slot.protocol.name(),
+        peer: slot.client.peer(),
+        protocol: slot.language.protocol().name(),
         transport: slot.transport(),
         socket,
         user: user.flatten(),
@@ -340,7 +337,7 @@ fn log_refusal(parts: &mut Parts, session: SessionId, reason: CloseReason) {
 /// A line of the connection log: this client is not let in.
 pub(crate) fn log_refused(parts: &mut Parts, session: SessionId, reason: CloseReason) {
     if let Some(slot) = parts.people.sessions.get(session) {
-        let peer = slot.peer;
+        let peer = slot.client.peer();
         parts.outbound.log(Notice::Refused { peer, reason });
     }
 }
@@ -373,7 +370,7 @@ fn release_polling(parts: &mut Parts, session: SessionId) {
     let Some(polling) = slot.polling.take() else {
         return;
     };
-    for conn in [polling.get, polling.post.conn].into_iter().flatten() {
+    for conn in [polling.waiting(), polling.post.conn].into_iter().flatten() {
         let serves = parts.line.conns.get(conn).is_some_and(|slot| {
             let asks = matches!(
                 slot.state,

@@ -1,6 +1,5 @@
 //! A client that may come back counts on having all: it is told when something is missing although it stayed.
 
-use crate::clients::conn::Gap;
 use crate::cluster::letter::Address;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
@@ -41,14 +40,11 @@ pub(crate) fn tell_due(parts: &mut Parts, session: SessionId) {
         return;
     };
     let conn = parts.line.conns.get_mut(slot.conn);
-    let conn = conn.map(|conn| &mut conn.flags.gap);
-    let polling = slot.polling.as_mut().map(|polling| &mut polling.gap);
+    let conn = conn.map(|conn| &mut conn.lag);
+    let polling = slot.polling.as_mut().map(|polling| &mut polling.lag);
     let mut is_due = false;
-    for gap in conn.into_iter().chain(polling) {
-        if matches!(gap, Gap::Fresh | Gap::More) {
-            *gap = Gap::Told;
-            is_due = true;
-        }
+    for lag in conn.into_iter().chain(polling) {
+        is_due |= lag.tell();
     }
     if is_due {
         tell(parts, session);

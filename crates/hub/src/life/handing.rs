@@ -1,7 +1,7 @@
 //! A session as a record for a process that takes over, and its silent end here: its client is told nothing, it goes on elsewhere.
 
 use crate::access::tokens;
-use crate::clients::conn::{Conn, Gap, State};
+use crate::clients::conn::{Conn, State};
 use crate::clients::people::People;
 use crate::clients::session::{Polling, Protocol, RequestToken, Session};
 use crate::clients::tags::{Tag, Tags};
@@ -78,7 +78,7 @@ pub enum Handed {
 
 impl Handing {
     pub(crate) fn new(parts: &Parts, takes: u64) -> Self {
-        let asked = parts.asks.iter().filter_map(|(_, open)| open.session);
+        let asked = parts.outbound.asks.iter().filter_map(|(_, open)| open.session);
         let followers = parts.rooms.followers.sockets();
         let following = followers.filter_map(|index| {
             let socket = parts.people.sockets.get(index)?;
@@ -135,9 +135,9 @@ impl Handing {
         parts: &Parts,
         is_secure: impl Fn(ConnId) -> bool,
     ) -> Option<Handed> {
-        while self.marks_at < parts.repeats.len() {
+        while self.marks_at < parts.rooms.repeats.len() {
             let now_ms = parts.clock.now.mono_ms;
-            let marks = parts.repeats.record(self.marks_at, now_ms);
+            let marks = parts.rooms.repeats.record(self.marks_at, now_ms);
             self.marks_at += 1;
             if let Some(marks) = marks {
                 return Some(Handed::Marks(Box::new(marks)));
@@ -235,7 +235,7 @@ impl Handing {
                 goes,
             ));
         }
-        let streams = session.protocol == Protocol::EventStream;
+        let streams = session.language.protocol() == Protocol::EventStream;
         if streams && self.takes & takes::STREAMS == 0 {
             return Err(Stays::EventStream);
         }
@@ -243,10 +243,10 @@ impl Handing {
         let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
         carrier_fit(slot, is_secure(conn))?;
         let asked = self.asked.contains(&parts.people.sessions.key(index));
-        if asked || slot.flags.asking || session.joining.gates.len() > 0 {
+        if asked || slot.unread.is_asking() || session.joining.gates.len() > 0 {
             return Err(Stays::Question);
         }
-        if slot.flags.held > 0 || self.joining.contains(&index) {
+        if slot.lag.is_held() || self.joining.contains(&index) {
             return Err(Stays::Joining);
         }
         let (state, goes) = match streams {
@@ -255,7 +255,7 @@ impl Handing {
         };
         // A stream that its client was not let into yet has no head.
         let begun = !streams || session.flags.joined;
-        let ends = slot.state != state || slot.flags.eof || session.flags.closing;
+        let ends = slot.state != state || slot.unread.has_ended() || session.flags.closing;
         if ends || !begun || self.following.contains(&index) {
             return Err(Stays::Passing);
         }
@@ -285,7 +285,7 @@ impl Handing {
         if polling.secure {
             return Err(Stays::Tls);
         }
-        if polling.held > 0 || self.joining.contains(&index) {
+        if polling.lag.is_held() || self.joining.contains(&index) {
             return Err(Stays::Joining);
         }
         let passes = session.flags.closing || polling.overflowed;
@@ -345,7 +345,7 @@ pub(crate) fn answer_waiting_polls(parts: &mut Parts) {
     let sessions = parts.people.sessions.iter();
     let waiting = sessions.filter(|(_, session)| {
         let polling = session.polling.as_ref();
-        polling.is_some_and(|polling| polling.get.is_some() && polling.held == 0 && !polling.secure)
+        polling.is_some_and(|polling| polling.get.is_some() && !polling.lag.is_held() && !polling.secure)
     });
     let waiting: Vec<SessionId> = waiting.map(|(index, _)| index).collect();
     for index in waiting {
@@ -358,12 +358,11 @@ pub(crate) fn tell_gaps(parts: &mut Parts) {
     if parts.recovery.is_none() {
         return;
     }
-    let untold = |gap: Gap| matches!(gap, Gap::Fresh | Gap::More);
     let sessions = parts.people.sessions.iter().filter(|(_, session)| {
         let conn = session.conn.and_then(|conn| parts.line.conns.get(conn));
         let polling = session.polling.as_ref();
-        conn.is_some_and(|conn| untold(conn.flags.gap))
-            || polling.is_some_and(|polling| untold(polling.gap))
+        conn.is_some_and(|conn| conn.lag.is_untold())
+            || polling.is_some_and(|polling| polling.lag.is_untold())
     });
     let sessions: Vec<SessionId> = sessions.map(|(index, _)| index).collect();
     for session in sessions {
@@ -374,24 +373,20 @@ pub(crate) fn tell_gaps(parts: &mut Parts) {
 /// A connection whose request has not come, or is not whole.
 fn visitor(parts: &Parts, conn: ConnId) -> Option<handoff::Visitor> {
     let slot = parts.line.conns.get(conn)?;
-    let flags = &slot.flags;
     let waits = slot.state == State::Head && slot.session.is_none() && slot.outbox.is_empty();
-    let input = slot.input.as_ref().map_or(0, |input| input.len());
+    let (unread, origin) = (&slot.unread, &slot.origin);
     // A place of the reserve is for now, and whom another node relays has that node.
-    let passes =
-        flags.eof || flags.asking || flags.relayed || flags.carried || flags.beyond.is_some();
-    if !waits || passes || input > RECORD_BYTES_MAX / 2 {
+    let passes = origin.is_for_one_request() || origin.is_carried();
+    let passes = passes || unread.has_ended() || unread.is_asking();
+    if !waits || passes || unread.bytes().len() > RECORD_BYTES_MAX / 2 {
         return None;
     }
     let proxy = parts.access.proxy_of(conn);
     Some(handoff::Visitor {
-        peer: bytes_of(slot.peer),
+        peer: bytes_of(origin.peer()),
         unix: false,
-        input: slot
-            .input
-            .as_ref()
-            .map_or_else(Vec::new, |input| input.to_vec()),
-        served: flags.served,
+        input: unread.bytes().to_vec(),
+        served: slot.exchange.has_served(),
         preface: false,
         proxy: proxy.map(bytes_of).unwrap_or_default(),
     })
@@ -406,7 +401,7 @@ fn bytes_of(addr: IpAddr) -> Vec<u8> {
 
 fn record(parts: &Parts, session: &Session, carriers: Carriers) -> handoff::Session {
     let now_ms = parts.clock.now.mono_ms;
-    let (heart, rare) = (&session.heart, session.rare.as_ref());
+    let rare = session.rare.as_ref();
     let (token, claims) = match session.joining.token.as_deref() {
         None => (None, None),
         Some(RequestToken::Unread(token)) => (Some(token.to_string()), None),
@@ -415,24 +410,18 @@ fn record(parts: &Parts, session: &Session, carriers: Carriers) -> handoff::Sess
     let sockets = session.sockets.iter();
     handoff::Session {
         sid: session.sid.0.to_vec(),
-        protocol: protocol(session.protocol),
-        revision: match session.revision {
+        protocol: protocol(session.language.protocol()),
+        revision: match session.language.revision() {
             Revision::Three => 3,
             Revision::Four => 4,
         },
-        peer: bytes_of(session.peer),
-        base64: session.flags.b64,
-        asks_offsets: session.flags.asks_offsets,
-        heard_packet: session.flags.heard_packet,
-        msgpack: session.flags.msgpack,
+        peer: bytes_of(session.client.peer()),
+        base64: session.language.is_base64(),
+        asks_offsets: session.language.asks_offsets(),
+        heard_packet: session.language.has_parser(),
+        msgpack: session.language.is_msgpack(),
         joined: session.flags.joined,
-        heart: Some(handoff::Heart {
-            silent_ms: (now_ms as u32).wrapping_sub(heart.pinged_ms),
-            awaiting_pong: heart.awaiting_pong,
-            heard: heart.heard,
-            extended: heart.extended,
-            step: heart.step.number() as u32,
-        }),
+        heart: Some(session.heart.record(now_ms)),
         sockets: sockets.filter_map(|index| socket(parts, *index)).collect(),
         partial: session.binary.as_ref().map(|part| handoff::Attached {
             text: part.text.to_string(),
@@ -444,8 +433,8 @@ fn record(parts: &Parts, session: &Session, carriers: Carriers) -> handoff::Sess
         headers: rare.map(|rare| rare.headers.to_vec()).unwrap_or_default(),
         parted: rare.map(|rare| rare.parted().to_vec()).unwrap_or_default(),
         refusals: rare.map_or(0, |rare| u32::from(rare.refusals)),
-        agent: tag(&parts.people.agents, session.agent),
-        claim_kinds: tag(&parts.people.claim_kinds, session.claims),
+        agent: tag(&parts.people.agents, session.client.agent()),
+        claim_kinds: tag(&parts.people.claim_kinds, session.client.claims()),
         dues: dues(session),
         token,
         claims,
@@ -481,14 +470,14 @@ fn polling_record(
         last: polling.last.said(),
         probe: probe.map(|(slot, own)| handoff::Probe {
             conn: Some(conn(slot)),
-            peer: bytes_of(slot.peer),
+            peer: bytes_of(slot.origin.peer()),
             waited_ms: now_ms.wrapping_sub(own.at_ms),
             base64: own.b64,
             answered: session.flags.upgrading,
         }),
         post: post.map(|(slot, left)| handoff::Post {
             conn: Some(conn(slot)),
-            peer: bytes_of(slot.peer),
+            peer: bytes_of(slot.origin.peer()),
             left,
             form: polling.post.form,
             counted: polling.post.counted,
@@ -497,7 +486,7 @@ fn polling_record(
                 .cors
                 .as_deref()
                 .map_or_else(Vec::new, Vec::from),
-            keep_alive: slot.flags.keep_alive,
+            keep_alive: slot.exchange.keeps_alive(),
         }),
     }
 }
@@ -602,18 +591,15 @@ fn conn(slot: &Conn) -> handoff::Conn {
     handoff::Conn {
         // The shard knows.
         unix: false,
-        input: slot
-            .input
-            .as_ref()
-            .map_or_else(Vec::new, |input| input.to_vec()),
+        input: slot.unread.bytes().to_vec(),
         output: output.collect(),
         sent: sent as u32,
-        deflate: match slot.deflate {
+        deflate: match slot.handshake.deflate() {
             Deflate::Off | Deflate::Own => 0,
             Deflate::Shared => 1,
             Deflate::Small => 2,
         },
-        inflates: slot.flags.inflates,
+        inflates: slot.handshake.inflates(),
     }
 }
 
@@ -657,14 +643,7 @@ pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conns: &[ConnI
         parts.people.remove_session(&mut parts.clock, index);
     }
     for conn in conns {
-        let flags = parts.line.conns.get(*conn).map(|slot| slot.flags);
-        if let Some(flags) = flags {
-            conns::forget_transport(parts, &flags);
-            if flags.inflates {
-                parts.line.forget_deflate(&mut parts.books, *conn);
-            }
-        }
-        conns::release_conn(parts, *conn);
+        conns::forget_conn(parts, *conn);
     }
 }
 

@@ -1,13 +1,14 @@
 //! Heartbeats: pings, the pongs that answer them, and other signs of life (protocol 3.4).
 
 use crate::books::close::CloseReason;
+use crate::clients::heart::Overdue;
 use crate::clients::people::People;
 use crate::clients::session::{Protocol, Session};
 use crate::life::{ending, gaps, parking, stream};
 use crate::parts::Parts;
 use crate::tables::slot::SessionId;
 use crate::tables::timer::SessionTimer;
-use wire::engineio::{PacketType, Revision};
+use wire::engineio::PacketType;
 use wire::websocket::frame::{self, OpCode};
 
 /// Arms what a new session needs.
@@ -15,8 +16,8 @@ pub(crate) fn start_session(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    slot.heart.pinged_ms = parts.clock.now.mono_ms as u32;
-    if slot.protocol == Protocol::SocketIo || slot.resumes() {
+    slot.heart.beat(parts.clock.now.mono_ms);
+    if slot.language.protocol() == Protocol::SocketIo || slot.language.resumes() {
         let timeout = parts.books.config.connect_timeout;
         let (people, clock) = (&parts.people, &mut parts.clock);
         people
@@ -31,8 +32,8 @@ pub(crate) fn arm_beat(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get(session) else {
         return;
     };
-    let (config, step) = (&parts.books.config, slot.heart.step);
-    let (kind, interval) = match slot.protocol.is_engineio() {
+    let (config, step) = (&parts.books.config, slot.heart.step());
+    let (kind, interval) = match slot.language.protocol().is_engineio() {
         true => (SessionTimer::Ping(step), config.ping_interval(step)),
         false => (
             SessionTimer::PlainPing(step),
@@ -49,7 +50,7 @@ pub(crate) fn arm_beat(parts: &mut Parts, session: SessionId) {
 #[inline]
 pub(crate) fn heard(people: &mut People, session: SessionId) {
     if let Some(slot) = people.sessions.get_mut(session) {
-        slot.heart.heard = true;
+        slot.heart.hear();
     }
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn heard(people: &mut People, session: SessionId) {
 /// nothing about what has arrived.
 pub(crate) fn on_pong_frame(parts: &mut Parts, session: SessionId, payload: &[u8]) {
     let slot = parts.people.sessions.get(session);
-    let answers = |slot: &Session| !slot.resumes() || payload == slot.heart.pinged_ms.to_be_bytes();
+    let answers = |slot: &Session| !slot.language.resumes() || payload == slot.heart.word();
     if slot.is_some_and(answers) {
         on_pong(parts, session);
     } else {
@@ -71,28 +72,20 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return true;
     };
-    if slot.revision == Revision::Three {
+    if slot.language.is_three() {
         return false;
     }
-    if !std::mem::replace(&mut slot.heart.awaiting_pong, false) {
-        slot.heart.heard = true;
+    let timeout_ms = parts.books.config.ping_timeout.as_millis() as u64;
+    if !slot.heart.answer(parts.clock.now.mono_ms, timeout_ms) {
         return true;
     }
-    slot.heart.heard = false;
-    let waited_ms = u64::from((parts.clock.now.mono_ms as u32).wrapping_sub(slot.heart.pinged_ms));
-    // An extension began the time anew.
-    let before_ms = match slot.heart.extended {
-        true => parts.books.config.ping_timeout.as_millis() as u64,
-        false => 0,
-    };
-    slot.round_trip_ms = (before_ms + waited_ms).clamp(1, u64::from(u16::MAX)) as u16;
     if parts.recovery.is_some() {
         // What was lost since the last notice is told before it counts as known.
         gaps::tell_due(parts, session);
         parking::confirm(parts, session);
     }
     if let Some(slot) = parts.people.sessions.get_mut(session) {
-        slot.heart.extended = false;
+        slot.heart.rest();
     }
     arm_beat(parts, session);
     true
@@ -100,19 +93,17 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
 
 /// A ping of a client: only those of protocol 3 send any. `false` = a violation.
 pub(crate) fn on_ping(parts: &mut Parts, session: SessionId) -> bool {
-    let now = parts.clock.now.mono_ms as u32;
+    let now_ms = parts.clock.now.mono_ms;
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return true;
     };
-    if slot.revision != Revision::Three {
+    if !slot.language.is_three() {
         return false;
     }
     if slot.flags.closing {
         return true;
     }
-    slot.heart.pinged_ms = now;
-    slot.heart.heard = false;
-    slot.heart.extended = false;
+    slot.heart.pinged(now_ms);
     parts.books.counts.heartbeats += 1;
     parts
         .speaker()
@@ -120,8 +111,7 @@ pub(crate) fn on_ping(parts: &mut Parts, session: SessionId) -> bool {
     true
 }
 
-/// A client of protocol 3 pings by itself: it has the interval and the timeout for that. If something else comes, it has the
-/// timeout once more, for a ping may be stuck behind a large upload.
+/// A client of protocol 3 pings by itself.
 fn ping_awaited(parts: &mut Parts, session: SessionId) {
     let now_ms = parts.clock.now.mono_ms;
     let config = &parts.books.config;
@@ -132,44 +122,31 @@ fn ping_awaited(parts: &mut Parts, session: SessionId) {
         return;
     }
     let timeout_ms = config.ping_timeout.as_millis() as u64;
-    let mut patience_ms = config.ping_interval(slot.heart.step).as_millis() as u64 + timeout_ms;
-    let silent_ms = u64::from((now_ms as u32).wrapping_sub(slot.heart.pinged_ms));
-    if silent_ms >= patience_ms && slot.heart.heard {
-        slot.heart.extended = true;
-    }
-    if slot.heart.extended {
-        patience_ms += timeout_ms;
-    }
-    if silent_ms >= patience_ms {
+    let interval_ms = config.ping_interval(slot.heart.step()).as_millis() as u64;
+    let Some(left_ms) = slot.heart.patience_ms(now_ms, interval_ms, timeout_ms) else {
         return ending::close_session(parts, session, CloseReason::PingTimeout);
-    }
-    let (due, key) = (
-        now_ms + patience_ms - silent_ms,
-        parts.people.sessions.key(session),
-    );
+    };
+    let key = parts.people.sessions.key(session);
     let timers = &mut parts.clock.timers.sessions;
-    timers.arm_odd(SessionTimer::Pong, due, key);
+    timers.arm_odd(SessionTimer::Pong, now_ms + left_ms, key);
 }
 
 pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
-    let now = parts.clock.now.mono_ms as u32;
+    let now_ms = parts.clock.now.mono_ms;
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    if slot.revision == Revision::Three {
+    if slot.language.is_three() {
         return ping_awaited(parts, session);
     }
-    if slot.heart.awaiting_pong || slot.flags.closing {
+    if slot.heart.awaits_pong() || slot.flags.closing {
         return;
     }
-    slot.heart.awaiting_pong = true;
-    slot.heart.heard = false;
-    slot.heart.extended = false;
-    slot.heart.pinged_ms = now;
+    slot.heart.ping(now_ms);
     parts.books.counts.heartbeats += 1;
-    let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
-    let payload = slot.heart.pinged_ms.to_be_bytes();
-    let payload = if slot.resumes() { &payload[..] } else { b"" };
+    let (engineio, conn) = (slot.language.protocol().is_engineio(), slot.conn);
+    let payload = slot.heart.word();
+    let payload = if slot.language.resumes() { &payload[..] } else { b"" };
     if engineio {
         parts
             .speaker()
@@ -187,28 +164,24 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
 }
 
 pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
-    let now = parts.clock.now.mono_ms as u32;
+    let now_ms = parts.clock.now.mono_ms;
     let timeout = parts.books.config.ping_timeout;
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    if slot.revision == Revision::Three {
+    if slot.language.is_three() {
         return ping_awaited(parts, session);
     }
-    let waited = now.wrapping_sub(slot.heart.pinged_ms);
-    if !slot.heart.awaiting_pong || u128::from(waited) < timeout.as_millis() {
-        return;
+    match slot.heart.look(now_ms, timeout.as_millis() as u64) {
+        Overdue::No => {}
+        Overdue::Extended => {
+            let (people, clock) = (&parts.people, &mut parts.clock);
+            people
+                .sessions
+                .arm(clock, SessionTimer::Pong, timeout, session);
+        }
+        Overdue::Gone => ending::close_session(parts, session, CloseReason::PingTimeout),
     }
-    // A pong may be stuck behind a large upload: one extension if anything else came (as engine.io 6.6.12 does).
-    if slot.heart.heard && !slot.heart.extended {
-        slot.heart.extended = true;
-        slot.heart.pinged_ms = now;
-        let (people, clock) = (&parts.people, &mut parts.clock);
-        return people
-            .sessions
-            .arm(clock, SessionTimer::Pong, timeout, session);
-    }
-    ending::close_session(parts, session, CloseReason::PingTimeout);
 }
 
 /// A plain client that talks is alive. One that talks and does not read has to show that a pong still gets out.
@@ -216,10 +189,10 @@ pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    let heard = std::mem::replace(&mut slot.heart.heard, false);
-    if slot.protocol == Protocol::EventStream {
+    let heard = slot.heart.take_heard();
+    if slot.language.protocol() == Protocol::EventStream {
         // Another process may go on with it, and must know when the next one is due.
-        slot.heart.pinged_ms = parts.clock.now.mono_ms as u32;
+        slot.heart.beat(parts.clock.now.mono_ms);
         stream::beat_stream(parts, session);
         return arm_beat(parts, session);
     }

@@ -1,7 +1,7 @@
 //! What a shard keeps for those who come, on its way to the process that comes next: the events of its rooms, the journal, and sockets without a
 //! connection. Most of the journal goes while the shard serves its clients; the rest, when it stands still.
 
-use crate::clients::conn::Gap;
+use crate::clients::lag::Lag;
 use crate::clients::session::Session;
 use crate::life::parking;
 use crate::parts::Parts;
@@ -191,7 +191,7 @@ pub(crate) fn returns(parts: &Parts, index: SocketId) -> Option<record::Return> 
 }
 
 fn has_lost(parts: &Parts, index: SocketId) -> bool {
-    parking::has_gap(parts, index, |gap| matches!(gap, Gap::Fresh | Gap::More))
+    parking::lags(parts, index, Lag::is_untold)
 }
 
 fn return_record(pid: Pid, uid: Option<&str>, life: &Life) -> record::Return {

@@ -3,6 +3,7 @@
 use crate::books::claims::Claims;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
+use crate::clients::route::Route;
 use crate::clients::socket::{Extra, Flags, Place, Socket};
 use crate::clients::speaker::Way;
 use crate::dialect::speech::Word;
@@ -43,17 +44,15 @@ pub(crate) fn add_socket(
         slot.flags.joined = true;
         parts.outbound.log(Notice::Connected {
             socket: id,
-            peer: slot.peer,
+            peer: slot.client.peer(),
             transport: slot.transport(),
-            protocol: slot.protocol.name(),
+            protocol: slot.language.protocol().name(),
             uid: claims.map(|claims| claims.uid.as_str().into()),
         });
         Socket {
             id,
-            variant: slot.variant(),
-            deflate: parts.line.deflate_of(slot.conn),
+            route: Route::new(slot.conn, slot.variant(), parts.line.deflate_of(slot.conn)),
             flags: Flags::default(),
-            conn: slot.conn,
             session,
             namespace,
             mark: 0,
@@ -80,11 +79,11 @@ pub(crate) fn greet(parts: &mut Parts, socket: SocketKey, namespace: &str) {
     let Some(slot) = parts.people.sockets.here(socket) else {
         return;
     };
-    let way = (slot.session, slot.conn, slot.variant);
+    let way = (slot.session, slot.route.conn(), slot.route.variant());
     let id = slot.id.encode();
     let extra = slot.extra.as_ref();
     let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
-    if slot.variant.dialect.is_plain() {
+    if slot.route.variant().dialect.is_plain() {
         let lifeline = lifeline.map(|lifeline| (lifeline.pid.text(), lifeline.recovered));
         return greet_plain(parts, way, namespace, lifeline);
     }

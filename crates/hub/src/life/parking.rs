@@ -3,7 +3,7 @@
 
 use crate::books::close::Departure;
 use crate::books::config::Offsets;
-use crate::clients::conn::Gap;
+use crate::clients::lag::Lag;
 use crate::clients::session::Protocol;
 use crate::cluster::letter::{Return, Target};
 use crate::cluster::send;
@@ -25,7 +25,6 @@ use crate::tables::slot::{SessionId, SocketId, SocketKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::base64url::Id20;
-use wire::engineio::Revision;
 
 /// A socket begins: where its client can come back, it gets a name by which it does.
 pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, uid: Option<&str>) {
@@ -41,9 +40,10 @@ pub(crate) fn begin(parts: &mut Parts, session: SessionId, socket: SocketKey, ui
     let (Some(recover), Some(carrier)) = (recover, carrier) else {
         return;
     };
-    let gets_offsets = recover.offsets == Offsets::All || carrier.flags.asks_offsets;
-    let is_stock = carrier.protocol == Protocol::SocketIo && carrier.revision == Revision::Four;
-    let comes_back = is_stock && gets_offsets || carrier.resumes();
+    let language = &carrier.language;
+    let gets_offsets = recover.offsets == Offsets::All || language.asks_offsets();
+    let is_stock = language.protocol() == Protocol::SocketIo && !language.is_three();
+    let comes_back = is_stock && gets_offsets || language.resumes();
     let name = parts
         .people
         .namespaces
@@ -77,7 +77,7 @@ pub(crate) fn attach(parts: &mut Parts, socket: SocketKey, lifeline: Lifeline) {
         && let Some(recovery) = &mut parts.recovery
     {
         recovery.live.insert(lifeline.pid, socket);
-        slot.variant.offsets = true;
+        slot.route.say_offsets();
         slot.extra.get_or_insert_default().lifeline = Some(Box::new(lifeline));
     }
 }
@@ -122,14 +122,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     let (Some(recovery), Some(slot)) = (&parts.recovery, parts.people.sessions.get(session)) else {
         return;
     };
-    if slot.heart.extended {
-        // Nobody knows any more when that ping was sent.
-        return;
-    }
-    let now_ms = parts.clock.now.mono_ms;
-    let waited_ms = (now_ms as u32).wrapping_sub(slot.heart.pinged_ms);
-    // A ping may be older than this process.
-    let Some(pinged_ms) = now_ms.checked_sub(u64::from(waited_ms)) else {
+    let Some(pinged_ms) = slot.heart.pinged_at(parts.clock.now.mono_ms) else {
         return;
     };
     let at = recovery.journal.before(pinged_ms);
@@ -148,7 +141,7 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
             lifeline.is_heir = false;
             lifeline.gap_ms = lifeline.gap_ms.filter(|told_ms| *told_ms >= pinged_ms);
             // One that is behind may lose more.
-            if lifeline.gap_ms.is_none() && !has_gap(parts, index, |gap| gap != Gap::None) {
+            if lifeline.gap_ms.is_none() && !lags(parts, index, |lag| !lag.is_whole()) {
                 deeds::doubt(parts, key, false);
             }
         }
@@ -174,7 +167,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     // What was said to a room before its history came, only the history has, and that is not made up for. Nor is what a slow client lost,
     // which may not know of it.
     let misses = lifeline.gap_ms.is_some()
-        || has_gap(parts, index, |gap| matches!(gap, Gap::Fresh | Gap::More));
+        || lags(parts, index, Lag::is_untold);
     if !how.may_return() || misses || parts.rooms.follows(&parts.people, index) {
         let label = parts.people.label_of(parts.people.sockets.key(index));
         let namespace = label.as_deref().unwrap_or_default();
@@ -193,15 +186,15 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
 }
 
 /// Whether it is so with what was dropped of what a socket's client should have got.
-pub(crate) fn has_gap(parts: &Parts, index: SocketId, is_so: fn(Gap) -> bool) -> bool {
+pub(crate) fn lags(parts: &Parts, index: SocketId, is_so: fn(&Lag) -> bool) -> bool {
     let Some(socket) = parts.people.sockets.get(index) else {
         return false;
     };
-    let conn = parts.line.conns.get(socket.conn);
+    let conn = parts.line.conns.get(socket.route.conn());
     let session = parts.people.sessions.get(socket.session);
     let polling = session.and_then(|session| session.polling.as_ref());
-    conn.is_some_and(|conn| is_so(conn.flags.gap))
-        || polling.is_some_and(|polling| is_so(polling.gap))
+    conn.is_some_and(|conn| is_so(&conn.lag))
+        || polling.is_some_and(|polling| is_so(&polling.lag))
 }
 
 /// Keeps a record for the window of its namespace.

@@ -198,7 +198,7 @@ fn give_up_transport(
 pub(crate) fn note_lost(parts: &mut Parts, session: SessionId, why: NotRecovered) {
     let outcome = why.outcome() as usize;
     parts.books.counts.returned[outcome] += 1;
-    if let Some(peer) = parts.people.sessions.get(session).map(|slot| slot.peer) {
+    if let Some(peer) = parts.people.sessions.get(session).map(|slot| slot.client.peer()) {
         let cause = Returned::NAMES[outcome];
         parts.outbound.log(Notice::NotRecovered { peer, cause });
     }
@@ -292,7 +292,7 @@ pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
         out.room = said.room();
         out.offset = recovery.map(|recovery| recovery.journal.offset_text(*at, number));
         let exempt = &parts.books.config.compression.exempt;
-        out.exempt = exempt.holds(&namespace, &[]);
+        out.made.exempt_if(exempt.holds(&namespace, &[]));
         parts.speaker().deliver(socket.id(), &mut out);
     }
     let counts = &mut parts.books.counts;

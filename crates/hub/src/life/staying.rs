@@ -2,7 +2,6 @@
 
 use crate::clients::conn::{Conn, State};
 use crate::clients::session::{Polling, Session};
-use crate::output::compression::Deflate;
 use crate::parts::Parts;
 use crate::tables::slot::ConnId;
 use handoff::bounds::RECORD_BYTES_MAX;
@@ -91,10 +90,10 @@ pub(crate) fn carrier_fit(slot: &Conn, is_secure: bool) -> Result<(), Stays> {
     if is_secure {
         return Err(Stays::Tls);
     }
-    if slot.flags.carried {
+    if slot.origin.is_carried() {
         return Err(Stays::WebTransport);
     }
-    if slot.deflate == Deflate::Own || slot.flags.inflates_own {
+    if slot.handshake.keeps_window() {
         return Err(Stays::CompressionWindow);
     }
     match slot.assembler.is_mid_message() {
@@ -105,8 +104,7 @@ pub(crate) fn carrier_fit(slot: &Conn, is_secure: bool) -> Result<(), Stays> {
 
 /// Bytes of a connection that wait to be read or written.
 pub(crate) fn waiting_bytes(slot: &Conn) -> usize {
-    let input = slot.input.as_ref().map_or(0, |input| input.len());
-    slot.outbox.waiting_bytes() + input
+    slot.outbox.waiting_bytes() + slot.unread.bytes().len()
 }
 
 /// The WebSocket by which a session that polls is on its way up. Before it was answered it may be closed alone: then its client goes on
@@ -124,7 +122,7 @@ pub(crate) fn probe_fit(
     let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
     let fit = match carrier_fit(slot, is_secure(conn)) {
         Ok(()) if takes & takes::PROBES == 0 => Err(Stays::Upgrading),
-        Ok(()) if slot.state != State::Probe || slot.flags.eof => Err(Stays::Passing),
+        Ok(()) if slot.state != State::Probe || slot.unread.has_ended() => Err(Stays::Passing),
         Ok(()) if waiting_bytes(slot) > RECORD_BYTES_MAX / 4 => Err(Stays::TooLarge),
         fit => fit,
     };
@@ -149,7 +147,7 @@ pub(crate) fn post_fit(
     let State::Body { len } = slot.state else {
         return Err(Stays::Polling);
     };
-    if takes & takes::POSTS == 0 || slot.flags.eof || slot.flags.carried {
+    if takes & takes::POSTS == 0 || slot.unread.has_ended() || slot.origin.is_carried() {
         return Err(Stays::Polling);
     }
     if is_secure(conn) {

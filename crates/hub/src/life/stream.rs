@@ -49,7 +49,7 @@ pub(crate) fn refuse_stream(
     text: &str,
 ) -> bool {
     let slot = parts.people.sessions.get_mut(session);
-    let Some(slot) = slot.filter(|slot| slot.protocol == Protocol::EventStream) else {
+    let Some(slot) = slot.filter(|slot| slot.language.protocol() == Protocol::EventStream) else {
         return false;
     };
     // Once a stream has begun there is no place for an answer.
@@ -102,7 +102,7 @@ pub(crate) fn unknown_rooms(people: &mut People, session: SessionId) -> Vec<Box<
 /// An event stream is told what a room keeps up to here; `false`: it did not ask for the room, or is none.
 pub(crate) fn is_told(parts: &mut Parts, socket: SocketKey, room: &str, at: Position) -> bool {
     let slot = parts.people.sockets.get(socket.id());
-    let session = slot.filter(|slot| slot.variant.framing == Framing::EventStream);
+    let session = slot.filter(|slot| slot.route.variant().framing == Framing::EventStream);
     let Some(session) = session.map(|slot| slot.session) else {
         return false;
     };
@@ -114,7 +114,7 @@ pub(crate) fn say_position(parts: &mut Parts, socket: SocketKey) {
     let Some(slot) = parts.people.sockets.get(socket.id()) else {
         return;
     };
-    let (conn, session) = (slot.conn, slot.session);
+    let (conn, session) = (slot.route.conn(), slot.session);
     if let Some(reading) = reading(&mut parts.people, session) {
         parts.line.reply(conn, |out| {
             reading.write_id(out);

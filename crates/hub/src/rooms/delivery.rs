@@ -16,23 +16,20 @@ impl Speaker<'_> {
     /// Queues an event for one socket. `false` if it was dropped (volatile) or the socket is gone.
     #[inline]
     pub(crate) fn deliver(&mut self, index: SocketId, out: &mut Outgoing<'_>) -> bool {
-        if out.has_empty && self.leaves_out(index, out) {
+        if out.made.has_empty() && self.leaves_out(index, out) {
             return false;
         }
         let Some(socket) = self.people.sockets.get(index) else {
             return false;
         };
-        let (variant, session) = (socket.variant, socket.session);
+        let (route, session) = (socket.route, socket.session);
+        let variant = route.variant();
         if variant.dialect == Dialect::PlainRaw && notices::is_notice(out.event.name) {
             // Its frames have no names: it would take the gateway's own word for that of another client.
             return false;
         }
-        let deflate = if out.exempt {
-            Deflate::Off
-        } else {
-            socket.deflate
-        };
-        let Some(conn) = socket.conn else {
+        let deflate = out.made.form(route.deflate());
+        let Some(conn) = route.conn() else {
             debug_assert_eq!(
                 variant.framing,
                 Framing::Polling,
@@ -60,8 +57,7 @@ impl Speaker<'_> {
             self.traces.miss(index);
             return false;
         }
-        let made = out.made.frames.get(frame_slot(variant, deflate));
-        let range = match made.copied().flatten() {
+        let range = match out.made.frames(variant, deflate) {
             Some(range) => range,
             None if deflate == Deflate::Off => self.encode(variant, out),
             None => self.encode_deflated(conn, variant, deflate, out),
@@ -87,7 +83,7 @@ impl Speaker<'_> {
             && let Some(conn) = slot.conn
             && let Some(conn) = self.line.conns.get_mut(conn)
         {
-            self.line.polls.note_gap(session, &mut conn.flags.gap);
+            self.line.polls.note_gap(session, &mut conn.lag);
         }
         self.books.counts.dropped_unfit += 1;
         self.traces.miss(index);
@@ -118,7 +114,7 @@ impl Speaker<'_> {
             reading.advance(out.rooms, at).then_some(&*reading)
         });
         let Some(reading) = reading else {
-            let made = out.made.frames[frame_slot(variant, Deflate::Off)];
+            let made = out.made.frames(variant, Deflate::Off);
             return made.unwrap_or_else(|| self.encode(variant, out));
         };
         self.line.append(false, Fate::Fixed, |frames, scratch| {
@@ -145,8 +141,7 @@ impl Speaker<'_> {
             self.books.counts.dropped_volatile += 1;
             return false;
         }
-        let form = variant.polled();
-        let made = out.made.polling[form].take();
+        let made = out.made.take_polled(variant);
         let piece = made.unwrap_or_else(|| {
             let (mut message, mut packets) = (Vec::new(), Vec::new());
             out.write(&mut message, variant);
@@ -159,17 +154,17 @@ impl Speaker<'_> {
             piece: piece.clone(),
             fate: self.fate_of(out),
             packets: variant.packets(out.event.attachments.len()) as u32,
-            exempt: out.exempt,
+            exempt: out.made.is_exempt(),
         };
         self.queue_unit(session, unit);
-        out.made.polling[form] = Some(piece);
+        out.made.keep_polled(variant, piece);
         true
     }
 
     /// What happens to an event that a slow client has no room for.
     #[inline]
     fn fate_of(&self, out: &mut Outgoing<'_>) -> Fate {
-        if let Some(fate) = out.fate {
+        if let Some(fate) = out.made.fate() {
             return fate;
         }
         let (policy, member) = self.books.config.slow_events(out.namespace);
@@ -177,15 +172,15 @@ impl Speaker<'_> {
             SlowConsumer::Conflate => self.line.key_of(out.conflation_key(member)),
             _ => 0,
         };
-        *out.fate.insert(Fate::Event { policy, key })
+        out.made.settle(Fate::Event { policy, key })
     }
 
     fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
         let fate = self.fate_of(out);
-        let range = self.line.append(out.shared, fate, |log, scratch| {
+        let range = self.line.append(out.made.is_shared(), fate, |log, scratch| {
             write_event(log, scratch, variant, out);
         });
-        out.made.frames[frame_slot(variant, Deflate::Off)] = Some(range);
+        out.made.keep_frames(variant, Deflate::Off, range);
         range
     }
 
@@ -200,12 +195,12 @@ impl Speaker<'_> {
         out: &mut Outgoing<'_>,
     ) -> Range {
         let own = deflate == Deflate::Own;
-        let mut plain = out.made.frames[frame_slot(variant, Deflate::Off)];
+        let mut plain = out.made.frames(variant, Deflate::Off);
         if own && plain.is_none() {
             // There may be more like this one.
             plain = Some(self.encode(variant, out));
         }
-        let kind = (out.shared && !own, self.fate_of(out));
+        let kind = (out.made.is_shared() && !own, self.fate_of(out));
         let made = self.line.append_deflated(
             self.books,
             (conn, deflate),
@@ -216,9 +211,7 @@ impl Speaker<'_> {
             },
         );
         let range = made.or(plain).unwrap_or_else(|| self.encode(variant, out));
-        if let Some(made) = out.made.frames.get_mut(frame_slot(variant, deflate)) {
-            *made = Some(range);
-        }
+        out.made.keep_frames(variant, deflate, range);
         range
     }
 }
@@ -228,9 +221,4 @@ fn write_event(frames: &mut Vec<u8>, message: &mut Vec<u8>, variant: Variant, ou
     message.clear();
     out.write(message, variant);
     variant.wrap(frames, message, out.event.attachments);
-}
-
-/// Place of a form of a variant; beyond the last one for what nobody shares.
-fn frame_slot(variant: Variant, deflate: Deflate) -> usize {
-    variant.number() + Variant::FRAMED * deflate as usize
 }

@@ -6,10 +6,21 @@ use std::collections::HashMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
+    /// The handler wants counts over all nodes.
+    wanted: bool,
     counts: HashMap<RoomId, Vec<(Place, u32)>>,
 }
 
 impl Elsewhere {
+    /// The handler wants counts of rooms over all nodes, or does not: then nodes do not tell each other.
+    pub(crate) fn want(&mut self, wanted: bool) {
+        self.wanted = wanted;
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
     /// A shard of another node has so many members of a room. Whether that is news, and whether it is the first word of that shard.
     pub(crate) fn note(&mut self, room: RoomId, from: Place, members: u32) -> (bool, bool) {
         let counts = self.counts.entry(room).or_default();

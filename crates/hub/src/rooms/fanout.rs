@@ -27,9 +27,10 @@ impl Audience<'_> {
         let Speaker { books, line, .. } = &mut self.speaker;
         books.counts.broadcasts += 1;
         line.budget.broadcast();
-        out.shared = true;
+        out.made.share();
         let exempt = &books.config.compression.exempt;
-        out.exempt |= exempt.holds(target.namespace, target.rooms);
+        out.made
+            .exempt_if(exempt.holds(target.namespace, target.rooms));
     }
 
     /// Delivers to every local socket the target means.

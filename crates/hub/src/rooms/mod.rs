@@ -6,6 +6,7 @@ pub(crate) mod changes;
 pub(crate) mod delivery;
 pub(crate) mod directory;
 pub(crate) mod elsewhere;
+pub(crate) mod encodings;
 pub(crate) mod fanout;
 pub(crate) mod followers;
 pub(crate) mod history;

@@ -1,12 +1,9 @@
-//! An event on its way to sockets, and the encodings that were made of it.
+//! An event on its way to sockets.
 
-use crate::dialect::speech::{self, Emit, Variant, Word};
-use crate::output::backlog::Fate;
-use crate::output::compression::SHARED_FORMS;
-use crate::output::log::Range;
-use crate::output::piece::Piece;
+use crate::dialect::speech::{Emit, Variant, Word};
 use crate::recovery::pid::Offset;
 use crate::recovery::stamp::Stamp;
+use crate::rooms::encodings::Encodings;
 use crate::rooms::target::Target;
 use crate::tables::position::Position;
 use std::hash::Hash;
@@ -25,14 +22,6 @@ pub(crate) struct Outgoing<'a> {
     pub(super) rooms: &'a [&'a str],
     /// The room that it tells one socket about.
     pub(crate) about: Option<&'a str>,
-    /// For more than one receiver: encodings go to the shared log.
-    pub(crate) shared: bool,
-    /// Never compressed (`config::Exempt`).
-    pub(crate) exempt: bool,
-    /// One of its attachments has no byte.
-    pub(super) has_empty: bool,
-    /// What happens to it where a client is slow; known once it is delivered.
-    pub(super) fate: Option<Fate>,
     /// Its place among the events that its rooms keep. Members that wait for their history get it there.
     pub(crate) at: Option<Position>,
     /// Its number in the order of the shard that published it, where clients come back.
@@ -41,16 +30,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) passes: bool,
     /// Its place in this shard's journal. Clients that come back are told, unless they are to answer.
     pub(crate) offset: Option<Offset>,
-    pub(super) made: Encodings,
-}
-
-/// The encodings of an event that were made so far.
-#[derive(Debug)]
-pub(super) struct Encodings {
-    /// For each variant, one for each form.
-    pub(super) frames: [Option<Range>; Variant::FRAMED * SHARED_FORMS],
-    /// For polling, by dialect of Socket.IO.
-    pub(super) polling: [Option<Piece>; Variant::POLLED],
+    pub(crate) made: Encodings,
 }
 
 impl<'a> Outgoing<'a> {
@@ -62,18 +42,11 @@ impl<'a> Outgoing<'a> {
             room: None,
             rooms: &[],
             about: None,
-            shared: false,
-            exempt: false,
-            has_empty: speech::has_empty(event.attachments),
-            fate: None,
             at: None,
             stamp: None,
             passes: false,
             offset: None,
-            made: Encodings {
-                frames: [None; Variant::FRAMED * SHARED_FORMS],
-                polling: Default::default(),
-            },
+            made: Encodings::of(event),
         }
     }
 

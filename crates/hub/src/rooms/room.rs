@@ -15,6 +15,7 @@ pub(crate) use crate::rooms::table::Room;
 pub use crate::rooms::table::RoomKind;
 use crate::rooms::table::RoomTable;
 use crate::rooms::tap::Tap;
+use crate::tables::repeats::Repeats;
 use crate::tables::slot::{RoomId, SocketId};
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(crate) struct Rooms {
     pub(crate) arrivals: Arrivals,
     pub(crate) busy: Busy,
     pub(crate) kept: Log,
+    /// Commands of buses whose events were said here.
+    pub(crate) repeats: Repeats,
     /// Copies events for programs outside.
     pub(crate) tap: Option<Arc<Tap>>,
     pub(crate) history_tap: Option<Arc<HistoryTap>>,
@@ -44,9 +47,15 @@ impl Rooms {
             arrivals: Arrivals::default(),
             busy: Busy::default(),
             kept,
+            repeats: Repeats::default(),
             tap: None,
             history_tap: None,
         }
+    }
+
+    /// Other nodes are told how many members rooms have here, or who they are.
+    pub(crate) fn tells_nodes(&self) -> bool {
+        self.elsewhere.is_wanted() || self.rolls.is_on()
     }
 
     /// Something that a node said was missed: rooms tell all nodes what they have, and ask them for the same.

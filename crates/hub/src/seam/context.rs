@@ -146,8 +146,8 @@ impl Context<'_> {
         let Some(session) = self.parts.people.sessions.live(to) else {
             return;
         };
-        let (conn, engineio) = (session.conn, session.protocol.is_engineio());
-        let base64 = session.flags.b64;
+        let (conn, engineio) = (session.conn, session.language.protocol().is_engineio());
+        let base64 = session.language.is_base64();
         if session.polling.is_some() {
             let mut text = Vec::new();
             match data {

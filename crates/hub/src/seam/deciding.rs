@@ -4,7 +4,6 @@ use crate::clients::conn::State;
 use crate::parts::Parts;
 use crate::seam::ask::Ask;
 use crate::seam::context::Context;
-use crate::seam::effect::Effect;
 use crate::seam::event::{ConnectRequest, Refusal};
 use crate::seam::inside::Inside;
 use crate::seam::member::Member;
@@ -25,11 +24,11 @@ impl Context<'_> {
     /// open, so refuse it with [`Refusal::unavailable`].
     pub fn postpone(&mut self, request: &ConnectRequest<'_>, timeout: Duration) -> Option<Ticket> {
         let _inside = Inside::enter();
-        debug_assert!(!self.parts.asks.has_ticket(), "one ticket for a request");
+        debug_assert!(!self.parts.outbound.asks.has_ticket(), "one ticket for a request");
         let bytes = request.namespace.len() + request.auth.len();
         let session = Some(request.session);
         let key = question::open_question(self.parts, session, Asked::Handler, bytes, timeout)?;
-        self.parts.asks.hold_ticket(key);
+        self.parts.outbound.asks.hold_ticket(key);
         Some(Ticket(key))
     }
 
@@ -38,11 +37,7 @@ impl Context<'_> {
     pub fn decide(&mut self, ticket: Ticket, decision: Result<(), Refusal>) -> bool {
         let _inside = Inside::enter();
         let Ticket(key) = ticket;
-        if !self.parts.asks.is_open(key) {
-            return false;
-        }
-        self.parts.outbound.decide(key, decision);
-        true
+        self.parts.outbound.decide(key, decision)
     }
 
     /// Asks outside the shard: the process that runs the hub answers, and `Handler::answered` follows with the answer, or with
@@ -64,7 +59,7 @@ impl Context<'_> {
             return true;
         }
         slot.state = State::Head;
-        self.parts.intake.go_on(conn, slot);
+        self.parts.line.intake.go_on(conn, slot);
         self.parts.access.held.decide(conn, decision);
         true
     }
@@ -92,7 +87,6 @@ fn ask_outside(
     let Some(key) = question::open_question(parts, session, asked, bytes, timeout) else {
         return false;
     };
-    let ask = Ask::Handler { question };
-    parts.outbound.push(Effect::Ask { key, ask });
+    parts.outbound.ask(key, Ask::Handler { question });
     true
 }

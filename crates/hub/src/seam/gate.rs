@@ -47,13 +47,13 @@ pub(crate) fn decided_by_handler(asks: &Questions, slot: &Session) -> Option<Ask
 pub(crate) fn keep(parts: &mut Parts, session: SessionId, ask: AskId, held: Held) {
     let bytes = held.bytes();
     let gate_max = parts.books.config.limits.gate_bytes_max;
-    let join = parts.asks.join_mut(ask);
+    let join = parts.outbound.asks.join_mut(ask);
     let fits = join.is_some_and(|join| join.held_bytes() + bytes <= gate_max);
-    if !fits || !parts.asks.keep(ask, bytes) {
+    if !fits || !parts.outbound.asks.keep(ask, bytes) {
         parts.books.counts.hit(Limit::GateBytes);
         return ending::close_session(parts, session, CloseReason::LimitExceeded);
     }
-    if let Some(join) = parts.asks.join_mut(ask) {
+    if let Some(join) = parts.outbound.asks.join_mut(ask) {
         join.hold(held);
     }
 }
@@ -64,7 +64,7 @@ fn give_up(parts: &mut Parts, session: SessionId, ask: AskId, namespace: &str) {
         return;
     };
     slot.rare.get_or_insert_default().part(namespace);
-    if let Some(join) = parts.asks.join_mut(ask) {
+    if let Some(join) = parts.outbound.asks.join_mut(ask) {
         let held = join.take_held();
         held.iter()
             .for_each(|_| parts.books.counts.drop_message(Dropped::Invalid));

@@ -158,7 +158,8 @@ impl<'a> Member<'a> {
             out.offset = parking::tell(self.parts, self.key, event);
         }
         let exempt = &self.parts.books.config.compression.exempt;
-        out.exempt = exempt.holds(&namespace, out.about.as_slice());
+        let is_exempt = exempt.holds(&namespace, out.about.as_slice());
+        out.made.exempt_if(is_exempt);
         self.parts.speaker().deliver(self.key.id(), &mut out);
         if self.parts.traces.is_on() {
             let Parts { traces, people, .. } = &mut *self.parts;

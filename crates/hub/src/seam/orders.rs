@@ -51,14 +51,13 @@ fn count(parts: &Parts, index: SocketId) -> Option<usize> {
 }
 
 fn tell(parts: &mut Parts, index: SocketId, room: &str, joined: bool, by: u64) {
-    if parts.watches_rooms {
-        parts.outbound.tell(Told::Moved {
-            socket: parts.people.sockets.key(index),
-            room: room.into(),
-            joined,
-            by,
-        });
-    }
+    let socket = parts.people.sockets.key(index);
+    parts.outbound.tell_if_watching(|| Told::Moved {
+        socket,
+        room: room.into(),
+        joined,
+        by,
+    });
 }
 
 /// Tells the other shards and nodes that have some of a target.

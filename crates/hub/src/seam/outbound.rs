@@ -1,11 +1,14 @@
-//! What waits to leave the hub's tables: effects for the shard, news for the handler, and what it decided.
+//! What waits to leave the hub's tables: effects for the shard, news for the handler, and what it decided. Questions are open here from
+//! when they leave until their answer is carried out.
 
 use crate::books::ledger::{Account, Booked};
 use crate::cluster::letter::Found;
 use crate::recovery::messages::NotRecovered;
+use crate::seam::ask::Ask;
 use crate::seam::effect::{Effect, Notice};
 use crate::seam::event::Refusal;
 use crate::seam::join::Held;
+use crate::seam::questions::Questions;
 use crate::seam::told::Told;
 use crate::tables::slot::{AskKey, SessionKey};
 use std::collections::VecDeque;
@@ -18,11 +21,14 @@ pub(crate) type FoundSocket = Result<(Id20, Arc<str>), NotRecovered>;
 /// What waits to leave the hub: effects for the shard, news for the handler.
 #[derive(Debug)]
 pub(crate) struct Outbound {
+    pub(crate) asks: Questions,
     /// Decisions of the handler that are not carried out yet.
     decided: VecDeque<(AskKey, Result<(), Refusal>)>,
     effects: Vec<Effect>,
     /// Lists among it are booked.
     told: VecDeque<Told>,
+    /// The handler wants to know when sockets are moved into rooms and out of them.
+    watches_rooms: bool,
     lists: Account,
     /// Packets that waited before a gate, in order; the decision is there.
     released: VecDeque<(SessionKey, Held)>,
@@ -41,11 +47,13 @@ pub(crate) enum Next {
 }
 
 impl Outbound {
-    pub(crate) fn new(lists: Account) -> Self {
+    pub(crate) fn new(asks: Questions, lists: Account) -> Self {
         Self {
+            asks,
             decided: VecDeque::new(),
             effects: Vec::new(),
             told: VecDeque::new(),
+            watches_rooms: false,
             lists,
             released: VecDeque::new(),
             found: VecDeque::new(),
@@ -76,6 +84,18 @@ impl Outbound {
         told.into_iter().for_each(|told| self.tell(told));
     }
 
+    /// Whether the handler wants to know of sockets that are moved.
+    pub(crate) fn watch_rooms(&mut self, watches: bool) {
+        self.watches_rooms = watches;
+    }
+
+    /// A socket is moved: the handler is to know it if it wants to.
+    pub(crate) fn tell_if_watching(&mut self, moved: impl FnOnce() -> Told) {
+        if self.watches_rooms {
+            self.tell(moved());
+        }
+    }
+
     /// A handler that asks for many lists in one call gets them after it: those beyond the bound come without sockets, and say so.
     fn book(&self, found: &mut Found) -> Option<Booked> {
         let booked = self.lists.take(found.bytes());
@@ -85,9 +105,19 @@ impl Outbound {
         booked
     }
 
-    /// The handler decided.
-    pub(crate) fn decide(&mut self, key: AskKey, decision: Result<(), Refusal>) {
-        self.decided.push_back((key, decision));
+    /// Somebody outside is to answer this question, which is open.
+    pub(crate) fn ask(&mut self, key: AskKey, ask: Ask) {
+        debug_assert!(self.asks.is_open(key), "nobody could take its answer");
+        self.effects.push(Effect::Ask { key, ask });
+    }
+
+    /// The handler decided; `false`: nobody waits for that any more.
+    pub(crate) fn decide(&mut self, key: AskKey, decision: Result<(), Refusal>) -> bool {
+        let is_open = self.asks.is_open(key);
+        if is_open {
+            self.decided.push_back((key, decision));
+        }
+        is_open
     }
 
     /// The socket of a client that comes back was looked for.
@@ -165,8 +195,10 @@ mod tests {
     /// A worker's message with 200 requests for a list of 3 MB took 505 MB, when all of it came in one call.
     #[test]
     fn lists_that_were_asked_for_in_one_call_were_kept_without_bound() {
-        let lists = Ledger::default().open(Stock::Lists, ROUND_BYTES_MAX);
-        let mut outbound = Outbound::new(lists);
+        let ledger = Ledger::default();
+        let lists = ledger.open(Stock::Lists, ROUND_BYTES_MAX);
+        let asks = Questions::new(ledger.open(Stock::Questions, 0));
+        let mut outbound = Outbound::new(asks, lists);
         outbound.tell_all((0..100).map(|_| list()));
         let (mut bytes, mut whole, mut all) = (0, 0, 0);
         while let Some(Told::Found { found, .. }) = outbound.next_news() {

@@ -82,7 +82,7 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
 /// Tells the other shards of counts that changed; what the handler is to be told, and whether nothing is left for the next turn.
 pub(crate) fn announce_changes(parts: &mut Parts) -> (Vec<NewCount>, bool) {
     let now = parts.clock.now;
-    let tells_nodes = parts.counts_nodes || parts.rooms.rolls.is_on();
+    let tells_nodes = parts.rooms.tells_nodes();
     if tells_nodes {
         let (take, rooms) = (send::has_room(parts), &mut parts.rooms);
         rooms.changes.nodes_take_counts(&mut rooms.table, take);
@@ -118,7 +118,7 @@ fn tell_nodes(parts: &mut Parts, count: &NewCount) {
     let to = of_room(&count.namespace, &rooms);
     let shard = parts.ids.me.shard;
     // Rooms whose news find no room wait: [`Changes::nodes_take_counts`](crate::rooms::changes::Changes::nodes_take_counts).
-    if parts.counts_nodes {
+    if parts.rooms.elsewhere.is_wanted() {
         let ask = Ask::Count {
             shard,
             members,
@@ -231,7 +231,7 @@ pub(crate) fn is_repeat(
         None => false,
         Some(spot) if spot.is_word() => {
             let at = stamp.map_or(0, |stamp| stamp.number);
-            let stood = parts.repeats.take_word(spot, at, now_ms);
+            let stood = parts.rooms.repeats.take_word(spot, at, now_ms);
             if let (Some(stood), Some(away)) = (stood, &mut parts.away) {
                 let stood = Stood::at(stood);
                 let all = away.again.entry(Address::from(to)).or_insert(stood);
@@ -239,7 +239,7 @@ pub(crate) fn is_repeat(
             }
             stood.is_some()
         }
-        Some(spot) => !parts.repeats.take(spot, now_ms),
+        Some(spot) => !parts.rooms.repeats.take(spot, now_ms),
     };
     parts.books.counts.repeats += u64::from(is_repeat);
     is_repeat
@@ -301,7 +301,7 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
 pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, first: Option<Stamp>) {
     if event
         .spot
-        .is_some_and(|spot| parts.repeats.has(spot, parts.clock.now.mono_ms))
+        .is_some_and(|spot| parts.rooms.repeats.has(spot, parts.clock.now.mono_ms))
     {
         // It is kept, and other nodes may lack it.
         return spread(parts, to, event, None, first);

@@ -7,7 +7,6 @@ use crate::books::close::DisconnectReason;
 use crate::books::limits::TOKEN_BYTES_MAX;
 use crate::parts::Parts;
 use crate::seam::ask::{Ask, Token};
-use crate::seam::effect::Effect;
 use crate::seam::questions::{Asked, Pending, Waiting};
 use crate::seam::told::Told;
 use crate::tables::slot::{AskId, AskKey, SessionId};
@@ -24,11 +23,11 @@ pub(crate) fn open_question(
     let session = session.map(|session| parts.people.sessions.key(session));
     let keeps = (bytes, parts.clock.now.mono_ms);
     let limits = &parts.books.config.limits;
-    let opened = parts.asks.open(session, asked, keeps, limits);
+    let opened = parts.outbound.asks.open(session, asked, keeps, limits);
     let key = opened.map_err(|limit| parts.books.counts.hit(limit)).ok()?;
     parts.books.counts.asks_outstanding += 1;
     let due = parts.clock.after(timeout);
-    let settled = |key| !parts.asks.is_open(key);
+    let settled = |key| !parts.outbound.asks.is_open(key);
     parts.clock.timers.asks.forget((), settled);
     parts.clock.timers.asks.arm_any((), due, key);
     Some(key)
@@ -36,7 +35,7 @@ pub(crate) fn open_question(
 
 /// Lets somebody wait for an answer.
 pub(crate) fn wait_for(parts: &mut Parts, key: AskKey, waiting: Waiting) {
-    let Some(pending) = parts.asks.live_mut(key) else {
+    let Some(pending) = parts.outbound.asks.live_mut(key) else {
         return;
     };
     if matches!(waiting, Waiting::Join(_))
@@ -50,7 +49,7 @@ pub(crate) fn wait_for(parts: &mut Parts, key: AskKey, waiting: Waiting) {
 
 /// Takes a question off the table, unless that was done already, and opens its gate.
 pub(crate) fn close_question(parts: &mut Parts, key: AskKey) -> Option<Pending> {
-    let pending = parts.asks.close(key)?;
+    let pending = parts.outbound.asks.close(key)?;
     parts.books.counts.asks_outstanding -= 1;
     if let Some(session) = pending.session
         && let Some(slot) = parts.people.sessions.live_mut(session)
@@ -74,7 +73,7 @@ pub(crate) fn settle_question(parts: &mut Parts, key: AskKey) -> Option<Pending>
 
 /// Nobody waits for this answer any more. A handler that was to decide is told.
 pub(crate) fn forget_question(parts: &mut Parts, ask: AskId, reason: DisconnectReason) {
-    let pending = close_question(parts, parts.asks.key(ask));
+    let pending = close_question(parts, parts.outbound.asks.key(ask));
     if let Some(pending) = pending
         && pending.asked == Asked::Handler
         && let Waiting::Join(join) = pending.waiting
@@ -111,7 +110,6 @@ pub(crate) fn ask_about(
     let key = open_question(parts, Some(session), Asked::Verifier, bytes, timeout)
         .ok_or(Denied::Unavailable)?;
     wait_for(parts, key, waiting);
-    let ask = Ask::Verify { token };
-    parts.outbound.push(Effect::Ask { key, ask });
+    parts.outbound.ask(key, Ask::Verify { token });
     Ok(())
 }

@@ -137,9 +137,9 @@ impl Member<'_> {
         Some(SocketInfo {
             id: slot.id.to_string(),
             namespace: self.parts.people.namespaces.label(slot.namespace)?,
-            protocol: session.protocol,
+            protocol: session.language.protocol(),
             transport: session.transport(),
-            peer: session.peer,
+            peer: session.client.peer(),
             query: session.rare.as_ref().map_or("", |rare| &rare.query),
             auth: auth.unwrap_or("{}"),
         })

@@ -23,8 +23,8 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(mut parts: Parts, handler: Box<dyn Handler>) -> Self {
-        parts.counts_nodes = handler.counts_nodes();
-        parts.watches_rooms = handler.watches_rooms();
+        parts.rooms.elsewhere.want(handler.counts_nodes());
+        parts.outbound.watch_rooms(handler.watches_rooms());
         Self {
             parts,
             reads_requests: handler.reads_requests(),
@@ -74,7 +74,7 @@ impl Stage {
         if let Some(session) = session
             && let Some(slot) = self.parts.people.sessions.get(session)
         {
-            let peer = slot.peer;
+            let peer = slot.client.peer();
             self.parts.outbound.log(Notice::HandlerPanic { peer });
             ending::close_session(&mut self.parts, session, CloseReason::InternalError);
         }

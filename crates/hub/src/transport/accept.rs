@@ -30,7 +30,7 @@ pub(crate) fn open_websocket(
     if let Some(slot) = stage.parts.line.conns.get_mut(conn) {
         slot.state = State::WebSocket;
         slot.session = Some(session);
-        let carried = slot.flags.carried;
+        let carried = slot.origin.is_carried();
         if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
             slot.conn = Some(conn);
             slot.flags.carried = carried;
@@ -74,16 +74,16 @@ pub(crate) fn accept_websocket(
     });
     parts.access.forget_proxy(conn);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.websocket = true;
-        parts.books.counts.websockets += u64::from(!slot.flags.carried);
-        parts.books.counts.webtransports += u64::from(slot.flags.carried);
+        slot.handshake.finish();
+        parts.books.counts.websockets += u64::from(!slot.origin.is_carried());
+        parts.books.counts.webtransports += u64::from(slot.origin.is_carried());
     }
 }
 
 fn refuse_handshake(parts: &mut Parts, conn: ConnId, refusal: handshake::Refusal) {
     parts.books.counts.refused += 1;
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = false;
+        slot.exchange.be_last();
     }
     let (kind, text) = ("text/plain; charset=utf-8", refusal.text().as_bytes());
     parts

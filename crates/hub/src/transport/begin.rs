@@ -3,9 +3,13 @@
 use crate::access::tokens::request_token;
 use crate::books::config::Config;
 use crate::books::heartbeat::Step;
+use crate::clients::client::Client;
+use crate::clients::heart::Heart;
+use crate::clients::language::Language;
 use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::clients::session::{Protocol, RequestToken, Session};
+use crate::clients::tags::Tag;
 use crate::life::answers;
 use crate::parts::Parts;
 use crate::seam::opening::{AnswerHeaders, HeaderLines, Request};
@@ -27,7 +31,7 @@ pub(crate) fn request<'a>(
         head,
         conn: line.conns.key(conn),
         protocol,
-        peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.peer),
+        peer: slot.map_or([0, 0, 0, 0].into(), |slot| slot.origin.peer()),
     }
 }
 
@@ -45,19 +49,19 @@ pub(crate) fn new_session(
         .line
         .conns
         .get(conn)
-        .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
+        .map_or([0, 0, 0, 0].into(), |slot| slot.origin.peer());
     let query = Query::parse(match protocol.is_engineio() {
         true => head.query,
         false => "",
     });
     let revision = query.revision.unwrap_or(Revision::Four);
-    let mut session = Session::new(sid, protocol, revision, peer);
-    let agent = head.header("user-agent").unwrap_or_default();
-    session.agent = stage
-        .parts
-        .people
-        .agents
-        .take(&String::from_utf8_lossy(agent));
+    let asks = http::query_param(head.query, "recovery");
+    let asks = asks.is_some_and(|asks| !asks.is_empty() && asks != "0");
+    let asks = query.recovery || asks && protocol.is_plain_websocket();
+    let language = Language::new(protocol, revision).asking(query.base64, asks);
+    let agent = String::from_utf8_lossy(head.header("user-agent").unwrap_or_default());
+    let agent = stage.parts.people.agents.take(&agent);
+    let mut session = Session::new(sid, language, Client::new(peer, agent, Tag::default()));
     if stage.parts.books.config.keep_handshake || stage.reads_requests {
         let rare = session.rare.get_or_insert_default();
         if stage.parts.books.config.keep_handshake {
@@ -71,12 +75,8 @@ pub(crate) fn new_session(
         let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
         session.joining.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
-    session.flags.b64 = query.base64;
-    let asks = http::query_param(head.query, "recovery");
-    let asks = asks.is_some_and(|asks| !asks.is_empty() && asks != "0");
-    session.flags.asks_offsets = query.recovery || asks && protocol.is_plain_websocket();
     stage.parts.access.admission.session_came();
-    session.heart.step = step(&stage.parts, protocol);
+    session.heart = Heart::beating(step(&stage.parts, protocol));
     stage.parts.people.insert_session(session)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn extra_headers(
     let Some(slot) = slot.filter(|_| stage.reads_requests) else {
         return extra;
     };
-    let (protocol, sid) = (slot.protocol, slot.sid.encode());
+    let (protocol, sid) = (slot.language.protocol(), slot.sid.encode());
     let sid = std::str::from_utf8(&sid).ok().filter(|_| opens);
     let request = request(&stage.parts.line, conn, head, protocol);
     let mut headers = AnswerHeaders::default();
@@ -132,7 +132,7 @@ pub(crate) fn write_open(config: &Config, people: &People, session: SessionId, o
     engineio::Open {
         sid: std::str::from_utf8(&sid).unwrap_or_default(),
         upgrades,
-        ping_interval_ms: config.ping_interval(slot.heart.step).as_millis() as u64,
+        ping_interval_ms: config.ping_interval(slot.heart.step()).as_millis() as u64,
         ping_timeout_ms: config.ping_timeout.as_millis() as u64,
         max_payload: config.max_payload as u64,
     }

@@ -34,7 +34,7 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     parts.books.counts.shed += 1;
     parts.books.counts.close(reason);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = false;
+        slot.exchange.be_last();
     }
     if handshake::wants_upgrade(head)
         && let Ok(accept) = handshake::accept(head)
@@ -58,7 +58,7 @@ fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
         return false;
     };
     let meters = &parts.access.meters;
-    let Err(exceeded) = meters.connect(holder(slot.peer), now_us) else {
+    let Err(exceeded) = meters.connect(holder(slot.origin.peer()), now_us) else {
         return true;
     };
     parts.books.counts.rated[Scope::Connects as usize] += 1;
@@ -87,7 +87,7 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
     // A polling session needs no connection to live: sessions have a bound of their own, which is the process's.
     let full = stage.parts.access.admission.sessions() >= stage.parts.books.config.limits.conns_max;
     let slot = stage.parts.line.conns.get(conn);
-    let beyond = slot.and_then(|slot| slot.flags.beyond);
+    let beyond = slot.and_then(|slot| slot.origin.beyond());
     if let Some(bound) = beyond.or(full.then_some(Limit::Conns)) {
         refuse_beyond(&mut stage.parts, conn, head, bound);
         return false;
@@ -95,7 +95,7 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
     if let Some(decision) = decision {
         return carry_out(&mut stage.parts, conn, head, decision);
     }
-    if stage.parts.asks.is_empty() {
+    if stage.parts.outbound.asks.is_empty() {
         // Nobody waits for an answer any more: how long one takes now, only the next one shows.
         stage.parts.access.admission.forget_answers();
     }
@@ -200,7 +200,7 @@ fn say_no(
     let mut extra = answers::cors_headers(&parts.books.config, head);
     extra.extend_from_slice(lines);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive &= !handshake::wants_upgrade(head);
+        slot.exchange.be_last_if(handshake::wants_upgrade(head));
     }
     parts
         .answers()
@@ -216,7 +216,7 @@ pub(crate) fn opening_due(parts: &mut Parts, conn: ConnId) {
     parts.access.held.forget(conn);
     parts.books.counts.hit(Limit::AskTimeout);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.input = None;
+        slot.unread.discard();
     }
     parts.answers().refuse_unavailable(conn, b"Server is busy");
 }

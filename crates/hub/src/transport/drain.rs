@@ -112,7 +112,7 @@ fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
     let Some(socket) = parts.people.sockets.get(index) else {
         return;
     };
-    let (variant, conn) = (socket.variant, socket.conn);
+    let (variant, conn) = (socket.route.variant(), socket.route.conn());
     let members = format!("\"message\":\"{MESSAGE}\",\"retry_after_ms\":{retry_after_ms}");
     match variant.dialect {
         Dialect::PlainJson => {
@@ -222,8 +222,9 @@ fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: 
 fn is_busy(parts: &Parts, session: &Session) -> bool {
     let conn = parts.line.conns.get(session.conn);
     let on_its_way = conn.is_some_and(|conn| {
-        let unread = conn.input.is_some() || conn.assembler.is_mid_message();
-        unread || conn.flags.stalled || conn.flags.asking || conn.outbox.is_blocked()
+        let unread = !conn.unread.is_empty() || conn.assembler.is_mid_message();
+        let waits = conn.unread.is_stalled() || conn.unread.is_asking();
+        unread || waits || conn.outbox.is_blocked()
     });
     // A client that polls learns of its end by the poll that waits.
     let polls = session.polling.as_ref().is_some_and(|polling| {

@@ -57,7 +57,7 @@ fn client_closed_polling(parts: &mut Parts, session: SessionId) {
 /// `b` + base64 in a text frame: binary from clients that cannot send it. Those of protocol 3 say its type too.
 pub(crate) fn on_base64(stage: &mut Stage, session: SessionId, text: &str) -> bool {
     let slot = stage.parts.people.sessions.get(session);
-    let prefix = match slot.map(|slot| slot.revision) {
+    let prefix = match slot.map(|slot| slot.language.revision()) {
         Some(Revision::Three) => "b4",
         _ => "b",
     };

@@ -4,7 +4,7 @@
 use crate::books::Books;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
-use crate::clients::conn::{Gap, State};
+use crate::clients::conn::State;
 use crate::clients::line::Line;
 use crate::hearing::decisions;
 use crate::life::{conns, ending, gaps};
@@ -78,7 +78,7 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return;
     };
-    if !slot.outbox.is_blocked() || slot.flags.held > 0 {
+    if !slot.outbox.is_blocked() || slot.lag.is_held() {
         return;
     }
     let mut tally = Tally::default();
@@ -89,9 +89,9 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
 
 fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
     if let Some(slot) = parts.line.conns.get_mut(conn)
-        && slot.flags.gap != Gap::None
+        && !slot.lag.is_whole()
         && matches!(flushed, Flushed::Waiting | Flushed::Empty)
-        && slot.flags.gap.is_due(flushed == Flushed::Empty)
+        && slot.lag.is_due(flushed == Flushed::Empty)
         && let Some(session) = slot.session
     {
         gaps::tell(parts, session);
@@ -110,7 +110,7 @@ fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
             }
             if slot.state == State::Finishing {
                 slot.state = State::Linger;
-                if slot.flags.eof {
+                if slot.unread.has_ended() {
                     conns::drop_conn(parts, conn);
                 } else {
                     parts.outbound.push(Effect::Shutdown { conn });

@@ -61,18 +61,11 @@ pub(crate) fn on_head(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
 /// connection is gone.
 fn begin_request(parts: &mut Parts, conn: ConnId, head: &Head<'_>) -> Option<Option<Limit>> {
     let slot = parts.line.conns.get_mut(conn)?;
-    slot.flags.served = true;
-    slot.flags.active = true;
-    // Only POST bodies are read: where it is in doubt where the next request begins, the connection ends.
-    let in_step = head.method == Method::Post || !head.has_body();
-    slot.flags.keep_alive = head.keep_alive && in_step;
-    slot.flags.head_only = head.method == Method::Head;
+    slot.exchange.begin(head);
     trust::find_client(parts, conn, head);
     let slot = parts.line.conns.get_mut(conn)?;
-    // A place taken from a reserve is given back as soon as its request is answered. The next request of a connection that is
-    // relayed may be for a session of another node.
-    slot.flags.keep_alive &= slot.flags.beyond.is_none() && !slot.flags.relayed;
-    Some(slot.flags.beyond)
+    slot.exchange.be_last_if(slot.origin.is_for_one_request());
+    Some(slot.origin.beyond())
 }
 
 /// Serves a request, or gives it with its connection to whom it concerns: then so many bytes are used.
@@ -95,7 +88,7 @@ fn serve(
         return Some(head.len);
     }
     let carried = stage.parts.line.conns.get(conn);
-    let carried = carried.is_some_and(|slot| slot.flags.carried);
+    let carried = carried.is_some_and(|slot| slot.origin.is_carried());
     if carried && !matches!(endpoint, Endpoint::Engine(_)) {
         let mut answers = stage.parts.answers();
         answers.refuse(conn, head, RequestError::UnknownTransport);
@@ -143,11 +136,8 @@ fn serve(
 /// Only a carrier asks for WebTransport; of one that another node relays, that node has looked.
 fn is_carried_as_asked(parts: &mut Parts, conn: ConnId, query: &Query<'_>) -> bool {
     let asked = query.transport == Some(Transport::WebTransport);
-    let Some(slot) = parts.line.conns.get_mut(conn) else {
-        return true;
-    };
-    slot.flags.carried |= asked && slot.flags.relayed;
-    slot.flags.carried == asked
+    let slot = parts.line.conns.get_mut(conn);
+    slot.is_none_or(|slot| slot.origin.is_carried_as(asked))
 }
 
 fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
@@ -213,7 +203,7 @@ fn owner_elsewhere(
         return is_other.then_some(To::Shard(owner.shard));
     }
     let reachable = parts.away.as_ref()?.relays_to(owner.node);
-    let relayed = parts.line.conns.get(conn)?.flags.relayed;
+    let relayed = parts.line.conns.get(conn)?.origin.is_relayed();
     let relays = reachable && !relayed && head.method != Method::Options;
     relays.then(|| To::Node(owner, parts.answers().unknown_session(head)))
 }
@@ -232,7 +222,8 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], to: To) -> usize {
         stash::stall(parts, conn, Limit::DeliveriesPerTurn);
         return 0;
     }
-    let (read, peer, flags) = (data.to_vec(), slot.peer, slot.flags);
+    let (read, origin) = (data.to_vec(), slot.origin);
+    let peer = origin.peer();
     let proxy = parts.access.forget_proxy(conn);
     conns::release_conn(parts, conn);
     parts.outbound.push(match to {
@@ -244,9 +235,9 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], to: To) -> usize {
                 read,
                 // The other shard reads the request again, and may believe its headers as this one did.
                 peer: proxy.unwrap_or(peer),
-                beyond: flags.beyond,
-                relayed: flags.relayed,
-                carried: flags.carried,
+                beyond: origin.beyond(),
+                relayed: origin.is_relayed(),
+                carried: origin.is_carried(),
             }
         }
         To::Node(owner, refusal) => Effect::Relay {
@@ -310,7 +301,7 @@ fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
 /// A session speaks one protocol, so a request that does not say so is another's.
 fn continues(people: &People, session: SessionId, query: &Query<'_>) -> bool {
     let slot = people.sessions.get(session);
-    query.revision == slot.map(|slot| slot.revision)
+    query.revision == slot.map(|slot| slot.language.revision())
 }
 
 /// Whether new sessions may speak that protocol.
@@ -354,7 +345,7 @@ fn speaks(people: &People, session: SessionId, protocol: Protocol) -> bool {
     people
         .sessions
         .get(session)
-        .is_some_and(|slot| slot.protocol == protocol)
+        .is_some_and(|slot| slot.language.protocol() == protocol)
 }
 
 fn session_request(

@@ -55,7 +55,7 @@ pub(crate) fn open_beyond(parts: &mut Parts, peer: IpAddr) -> ConnId {
 /// The connection has a place of the reserve: its request must come soon, and until then a newcomer may take the place.
 fn take_from_reserve(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.beyond = Some(Limit::Conns);
+        slot.origin.be_beyond(Some(Limit::Conns));
         let (conns, key) = (&parts.line.conns, parts.line.conns.key(conn));
         let reserve = &mut parts.access.reserve;
         reserve.enter(key, |conn| conns.live(conn).is_some());
@@ -75,9 +75,8 @@ pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return conn;
     };
-    slot.flags.relayed = moved.relayed;
-    slot.flags.carried = moved.carried;
-    slot.flags.secure = moved.secure;
+    slot.origin
+        .be_brought(moved.relayed, moved.carried, moved.secure);
     if moved.new {
         conns::enter_address(parts, conn, moved.peer);
         if moved.beyond.is_some() {
@@ -85,7 +84,7 @@ pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
         }
     } else {
         parts.access.count(&parts.books.config, slot, moved.peer);
-        slot.flags.beyond = moved.beyond;
+        slot.origin.be_beyond(moved.beyond);
     }
     conn
 }
@@ -100,7 +99,7 @@ pub(crate) fn bytes(stage: &mut Stage, conn: ConnId, buf: &mut [u8]) {
         let parts = &mut stage.parts;
         return parts.line.ignore(&mut parts.books.counts, conn, buf.len());
     }
-    if let Some(mut input) = slot.input.take() {
+    if let Some(mut input) = slot.unread.take() {
         growth::extend(&mut input, buf, usize::MAX);
         process_owned(stage, conn, input);
     } else {
@@ -114,8 +113,8 @@ pub(crate) fn bytes(stage: &mut Stage, conn: ConnId, buf: &mut [u8]) {
 
 /// Works on what an earlier turn left unread because it was full.
 pub(crate) fn resume(stage: &mut Stage) {
-    stage.parts.intake.release(&stage.parts.books.config.limits);
-    let mut waiting = stage.parts.intake.take_stalled().into_iter();
+    stage.parts.line.intake.release(&stage.parts.books.config.limits);
+    let mut waiting = stage.parts.line.intake.take_stalled().into_iter();
     let mut passed_over = Vec::new();
     while !stage.parts.line.is_full(&stage.parts.books.config.limits)
         && let Some(conn) = waiting.next()
@@ -132,21 +131,21 @@ pub(crate) fn resume(stage: &mut Stage) {
         let Some(slot) = stage.parts.line.conns.get_mut(conn) else {
             continue;
         };
-        slot.flags.stalled = false;
-        if let Some(input) = slot.input.take() {
+        slot.unread.resume();
+        if let Some(input) = slot.unread.take() {
             process_owned(stage, conn, input);
             hold_publisher(&mut stage.parts, conn);
         }
         end_if_read(&mut stage.parts, conn);
     }
     passed_over.extend(waiting);
-    stage.parts.intake.put_back(passed_over);
+    stage.parts.line.intake.put_back(passed_over);
 }
 
 /// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first.
 pub(crate) fn eof(parts: &mut Parts, conn: ConnId) {
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.eof = true;
+        slot.unread.end();
         end_if_read(parts, conn);
     }
 }
@@ -176,7 +175,7 @@ pub(crate) fn broken(parts: &mut Parts, conn: ConnId) {
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.
 fn process(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usize {
     let mut at = 0;
-    pace::begin(&mut stage.parts.line, &mut stage.parts.intake);
+    pace::begin(&mut stage.parts.line);
     while at < data.len() {
         let used = match next_input(&mut stage.parts, conn) {
             Input::Ignored => return data.len(),
@@ -205,9 +204,9 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
     let state = slot.state;
     match state {
         State::Finishing | State::Linger => return Input::Ignored,
-        State::Stream if !slot.flags.asking => return Input::Ignored,
-        _ if slot.flags.stalled => return Input::Waits,
-        _ if slot.flags.asking => return Input::Undecided,
+        State::Stream if !slot.unread.is_asking() => return Input::Ignored,
+        _ if slot.unread.is_stalled() => return Input::Waits,
+        _ if slot.unread.is_asking() => return Input::Undecided,
         _ => {}
     }
     if let Some(limit) = pace::why_yield(parts, 0) {
@@ -243,9 +242,9 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
 
 /// The input just worked on sent a message to a shard whose mailbox is long: its connection is read again when that is short.
 fn hold_publisher(parts: &mut Parts, conn: ConnId) {
-    if parts.intake.waits_for_mailbox() {
+    if parts.line.intake.waits_for_mailbox() {
         stash::stall(parts, conn, Limit::Mailbox);
-        parts.intake.begin();
+        parts.line.intake.begin();
     }
 }
 
@@ -264,13 +263,12 @@ fn end_if_read(parts: &mut Parts, conn: ConnId) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let waits = slot.flags.stalled || slot.flags.asking && slot.input.is_some();
-    if !slot.flags.eof || waits {
+    if !slot.unread.is_over() {
         return;
     }
     match slot.state {
         // Answer what was asked before the end, then close.
-        State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
+        State::Head if slot.unread.is_empty() && !slot.outbox.is_empty() => {
             conns::finish(parts, conn);
         }
         State::Finishing if !slot.outbox.is_empty() => {}

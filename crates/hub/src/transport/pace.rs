@@ -1,16 +1,15 @@
 //! How much of a connection's input is worked on before others have their turn.
 
 use crate::books::metrics::Limit;
-use crate::clients::intake::Intake;
 use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::parts::Parts;
 use crate::tables::slot::ConnId;
 
 /// Another connection's input is worked on from here.
-pub(crate) fn begin(line: &mut Line, intake: &mut Intake) {
+pub(crate) fn begin(line: &mut Line) {
     line.budget.begin_conn();
-    intake.begin();
+    line.intake.begin();
 }
 
 /// A session of this connection had messages rejected of late.
@@ -26,7 +25,7 @@ pub(crate) fn why_yield(parts: &Parts, inflated: usize) -> Option<Limit> {
     if parts.line.budget.conn_floods(limits) {
         return Some(Limit::RejectionsPerTurn);
     }
-    if parts.intake.waits_for_mailbox() {
+    if parts.line.intake.waits_for_mailbox() {
         return Some(Limit::Mailbox);
     }
     let full = parts.line.is_full(limits) || inflated > limits.read_bytes_per_turn;

@@ -3,8 +3,8 @@
 use crate::books::close::CloseReason;
 use crate::books::faults::{self, Fault};
 use crate::books::limits::LOG_BYTES_PER_TURN;
-use crate::clients::conn::Gap;
 use crate::clients::conn::State;
+use crate::clients::get::Get;
 use crate::clients::repeats::LastPoll;
 use crate::clients::session::{Polling, Protocol};
 use crate::hearing::socketio;
@@ -16,19 +16,11 @@ use crate::transport::begin;
 use std::borrow::Cow;
 use wire::engineio::jsonp::Callback;
 use wire::engineio::{PacketType, Query, RequestError, Revision, payload, payload3};
-use wire::http::{Encoding, Head};
+use wire::http::Head;
 
 const TEXT: &str = "text/plain; charset=UTF-8";
 const BINARY: &str = "application/octet-stream";
 const SCRIPT: &str = "text/javascript; charset=UTF-8";
-
-/// Clients that take any number of packets in one answer say so by their name: browsers, and the JavaScript client's own requests
-/// in Node. Others may be python-engineio, which breaks off at the seventeenth.
-fn is_javascript(head: &Head<'_>) -> bool {
-    head.header("user-agent").is_some_and(|agent| {
-        agent.starts_with(b"Mozilla/") || agent.starts_with(b"node-XMLHttpRequest")
-    })
-}
 
 /// Takes packets off the queue: at most `packets_max`, but never less than one whole unit. With the body comes whether any of
 /// it must not be compressed.
@@ -49,9 +41,9 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
             body.extend_from_slice(unit.bytes());
         }
     }
-    if polling.queue.is_empty() && polling.gap == Gap::Told {
+    if polling.queue.is_empty() {
         // What went after the notice is told with the next pong.
-        polling.gap = Gap::None;
+        polling.lag.close_if_told();
     }
     (body, exempt)
 }
@@ -78,7 +70,7 @@ pub(crate) fn open_polling(
     let mut extra = begin::extra_headers(stage, conn, head, session, true);
     extra.extend_from_slice(b"cache-control: no-store\r\n");
     let slot = stage.parts.people.sessions.get(session);
-    let payload = match slot.map(|slot| slot.revision) {
+    let payload = match slot.map(|slot| slot.language.revision()) {
         Some(Revision::Three) => Payload::of_3(&body, false, query.jsonp),
         _ => Payload::of_4(&body),
     };
@@ -156,13 +148,8 @@ pub(crate) fn poll(
         ending::close_session(parts, session, CloseReason::AnswerLost);
         return Err(RequestError::UnknownSid);
     }
-    polling.get = Some(conn);
+    polling.get = Some(Get::new(conn, head, query, cors, closing));
     polling.secure |= secure;
-    polling.late = closing;
-    polling.script = query.jsonp;
-    polling.takes_all = is_javascript(head);
-    polling.encoding = Encoding::accepted(head);
-    polling.cors = (!cors.is_empty()).then(|| cors.into_boxed_slice());
     let waiting = !polling.queue.is_empty();
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.state = State::Poll;
@@ -195,19 +182,16 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
         let Some(polling) = slot.polling.as_deref_mut() else {
             continue;
         };
-        if polling.get.is_none() || polling.held > 0 {
+        let Some(get) = polling.get.as_ref().filter(|_| !polling.lag.is_held()) else {
             continue;
-        }
-        let packets_max = match polling.takes_all {
-            true => usize::MAX,
-            false => packets_max,
         };
+        let (packets_max, is_late) = (get.packets_max(packets_max), get.is_late());
         let (mut body, exempt) = take_payload(polling, packets_max);
         // The close packet travels alone: clients carry it out before what is in the same payload (protocol 3.6).
         let close = closing && body.is_empty();
         if close {
             // Node's server wakes its own poll with a noop before it closes one that comes late.
-            if polling.late {
+            if is_late {
                 body.extend([PacketType::Noop as u8, payload::SEPARATOR]);
             }
             body.push(PacketType::Close as u8);
@@ -229,18 +213,19 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
-    let (revision, takes_binary) = (slot.revision, !slot.flags.b64);
+    let (revision, takes_binary) = (slot.language.revision(), !slot.language.is_base64());
     let Some(polling) = slot.polling.as_deref_mut() else {
         return;
     };
-    let Some(conn) = polling.get.take() else {
+    let Some(get) = polling.get.take() else {
         return;
     };
-    let encoding = polling.encoding.filter(|_| !exempt);
-    let mut extra = polling.cors.take().map_or_else(Vec::new, Vec::from);
+    let (conn, script) = (get.conn(), get.script());
+    let encoding = get.encoding().filter(|_| !exempt);
+    let mut extra = get.into_headers();
     extra.extend_from_slice(b"cache-control: no-store\r\n");
     let payload = match revision {
-        Revision::Three => Payload::of_3(body, takes_binary, polling.script.take()),
+        Revision::Three => Payload::of_3(body, takes_binary, script),
         Revision::Four => Payload::of_4(body),
     };
     payload.announce(&mut extra);
@@ -253,9 +238,9 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
     if body.len() > 1
         && let Some(slot) = parts.line.conns.get_mut(conn)
     {
-        slot.flags.answering = true;
+        slot.exchange.await_proof();
         let key = parts.people.sessions.key(session);
         parts.line.polls.note_sent(conn, key);
     }
-    parts.intake.revive(&mut parts.line.conns, conn);
+    parts.line.intake.revive(&mut parts.line.conns, conn);
 }

@@ -91,7 +91,7 @@ fn body_bytes_max(config: &Config, form: bool) -> usize {
 fn refuse_size(parts: &mut Parts, conn: ConnId, extra: &[u8]) {
     parts.books.counts.hit(Limit::Payload);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = false;
+        slot.exchange.be_last();
     }
     parts.answers().respond(conn, 413, "", extra, b"");
 }
@@ -136,7 +136,7 @@ fn on_unchunked(stage: &mut Stage, conn: ConnId, mut body: Vec<u8>) {
         && let Some(slot) = stage.parts.line.conns.get_mut(conn)
     {
         body.drain(..taken);
-        slot.input = Some(Box::new(body));
+        slot.unread.keep(Box::new(body));
     }
 }
 
@@ -163,7 +163,7 @@ fn refuse_chunks(parts: &mut Parts, conn: ConnId, session: SessionId, error: Chu
         return refuse_size(parts, conn, &extra);
     }
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive = false;
+        slot.exchange.be_last();
     }
     ending::end_violated(parts, session);
     parts
@@ -230,7 +230,7 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
 /// Takes in the packets of a body, or those that the turn has room for.
 fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     let slot = stage.parts.people.sessions.get(session);
-    if slot.is_some_and(|slot| slot.revision == Revision::Three) {
+    if slot.is_some_and(|slot| slot.language.is_three()) {
         return take_packets3(stage, session, body);
     }
     let separators = body

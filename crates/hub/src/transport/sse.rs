@@ -65,7 +65,7 @@ fn refuse_stream_request(
     let mut extra = answers::cors_headers(&parts.books.config, head);
     extra.extend_from_slice(more);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.flags.keep_alive &= !head.has_body();
+        slot.exchange.be_last_if(head.has_body());
     }
     let text = format!("{} is an event stream: {why}", head.path);
     parts

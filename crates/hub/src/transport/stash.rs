@@ -11,14 +11,10 @@ use wire::growth;
 /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
 pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
     let timeout = parts.books.config.limits.message_timeout;
-    let now = parts.clock.now.mono_ms as u32 | 1;
-    let Some(slot) = parts.line.conns.get_mut(conn) else {
-        return;
-    };
-    if slot.since_ms == 0 {
-        slot.since_ms = now;
-    }
-    if !std::mem::replace(&mut slot.flags.message_timer, true) {
+    let now_ms = parts.clock.now.mono_ms;
+    if let Some(slot) = parts.line.conns.get_mut(conn)
+        && slot.unread.watch(now_ms)
+    {
         parts
             .line
             .arm(&mut parts.clock, ConnTimer::Message, timeout, conn);
@@ -28,13 +24,13 @@ pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
 /// A request or message is complete: what is incomplete from now on is another one.
 pub(crate) fn input_complete(line: &mut Line, conn: ConnId) {
     if let Some(slot) = line.conns.get_mut(conn) {
-        slot.since_ms = 0;
+        slot.unread.complete();
     }
 }
 
 pub(crate) fn stall(parts: &mut Parts, conn: ConnId, limit: Limit) {
     if let Some(slot) = parts.line.conns.get_mut(conn)
-        && parts.intake.stall(conn, slot)
+        && parts.line.intake.stall(conn, slot)
     {
         parts.books.counts.hit(limit);
     }
@@ -55,10 +51,6 @@ pub(crate) fn keep(parts: &mut Parts, conn: ConnId, rest: Box<Vec<u8>>) {
     if matches!(slot.state, State::Finishing | State::Linger) {
         return;
     }
-    match &mut slot.input {
-        // What a chunked body left comes first.
-        Some(input) => growth::extend(input, &rest, usize::MAX),
-        None => slot.input = Some(rest),
-    }
+    slot.unread.keep(rest);
     watch_input(parts, conn);
 }

@@ -43,7 +43,7 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
 /// still unread, so their silence proves nothing and whatever would end them is put off.
 pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     let now = stage.parts.clock.now.mono_ms;
-    let behind = behind || stage.parts.intake.held_back() > 0;
+    let behind = behind || stage.parts.line.intake.held_back() > 0;
     stage.parts.clock.fall_behind(behind);
     for owners in Owners::ALL {
         for _ in 0..CHORES_PER_TURN {

@@ -4,6 +4,7 @@ use crate::access::tokens;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::clients::conn::State;
+use crate::clients::unread::Lateness;
 use crate::hearing::decisions;
 use crate::life::{ending, heartbeat};
 use crate::parts::Parts;
@@ -66,19 +67,18 @@ fn on_conn_timer(parts: &mut Parts, kind: ConnTimer, conn: ConnId) {
     };
     match kind {
         ConnTimer::Handshake if slot.state == State::Held => door::opening_due(parts, conn),
-        ConnTimer::Handshake if !slot.flags.served => {
+        ConnTimer::Handshake if !slot.exchange.has_served() => {
             parts.books.counts.hit(Limit::HandshakeTimeout);
             cut(parts, conn, CloseReason::HandshakeTimeout);
         }
         ConnTimer::Message => message_due(parts, conn),
         ConnTimer::KeepAlive => {
-            slot.flags.keep_alive_timer = false;
-            let active = std::mem::replace(&mut slot.flags.active, false);
+            let active = slot.exchange.look();
             let timeout = parts.books.config.limits.keep_alive_timeout;
             match slot.state {
                 State::Head if !active => ending::lost(parts, conn, CloseReason::TransportClose),
                 State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
-                    slot.flags.keep_alive_timer = true;
+                    slot.exchange.wait_on();
                     parts
                         .line
                         .arm(&mut parts.clock, ConnTimer::KeepAlive, timeout, conn);
@@ -100,22 +100,20 @@ fn message_due(parts: &mut Parts, conn: ConnId) {
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return;
     };
-    slot.flags.message_timer = false;
     // What came after a poll waits for us, not for the peer.
-    let waits_for_us = matches!(slot.state, State::Poll | State::Held) || slot.flags.stalled;
-    if slot.since_ms == 0 || waits_for_us {
-        return;
+    let waits_for_us = matches!(slot.state, State::Poll | State::Held);
+    match slot.unread.look(now, timeout_ms, waits_for_us) {
+        Lateness::None => {}
+        Lateness::TooLate => {
+            parts.books.counts.hit(Limit::MessageTimeout);
+            cut(parts, conn, CloseReason::MessageTimeout);
+        }
+        Lateness::Later(left_ms) => {
+            let key = parts.line.conns.key(conn);
+            let timers = &mut parts.clock.timers.conns;
+            timers.arm_odd(ConnTimer::Message, now + left_ms, key);
+        }
     }
-    // Beginnings are noted in odd milliseconds (0 = none): this one may be ahead of the clock.
-    let waited = u64::from((now as u32 | 1).wrapping_sub(slot.since_ms));
-    if waited + 1 >= timeout_ms {
-        parts.books.counts.hit(Limit::MessageTimeout);
-        return cut(parts, conn, CloseReason::MessageTimeout);
-    }
-    slot.flags.message_timer = true;
-    let (due, key) = (now + timeout_ms - waited, parts.line.conns.key(conn));
-    let timers = &mut parts.clock.timers.conns;
-    timers.arm_odd(ConnTimer::Message, due, key);
 }
 
 /// Attachments were announced a message timeout ago: are they still missing?
@@ -143,7 +141,7 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
-    let (state, session, peer) = (slot.state, slot.session, slot.peer);
+    let (state, session, peer) = (slot.state, slot.session, slot.origin.peer());
     match state {
         State::WebSocket => {
             if let Some(session) = session {
@@ -159,7 +157,7 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
             parts.books.counts.close(reason);
             parts.outbound.log(Notice::Refused { peer, reason });
             if let Some(slot) = parts.line.conns.get_mut(conn) {
-                slot.flags.keep_alive = false;
+                slot.exchange.be_last();
             }
             parts.answers().respond(conn, 408, "text/plain", &[], b"");
         }

@@ -2,6 +2,7 @@
 
 use crate::books::close::CloseReason;
 use crate::clients::conn::State;
+use crate::clients::route::Route;
 use crate::clients::session::Polling;
 use crate::clients::session::{Probe, Session};
 use crate::cluster::waiting;
@@ -15,7 +16,7 @@ use crate::seam::told::Told;
 use crate::tables::slot::{ConnId, SessionId};
 use crate::tables::timer::SessionTimer;
 use crate::transport::{accept, begin, polling};
-use wire::engineio::{self, PacketType, RequestError, Revision};
+use wire::engineio::{self, PacketType, RequestError};
 use wire::http::Head;
 use wire::websocket::frame::{self, OpCode};
 use wire::websocket::handshake;
@@ -117,29 +118,26 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     slot.conn = Some(conn);
     slot.flags.upgrading = false;
     // The pong timer is cleared, the ping timer goes on (protocol 3.5).
-    if std::mem::replace(&mut slot.heart.awaiting_pong, false) {
+    if slot.heart.excuse() {
         heartbeat::arm_beat(parts, session);
     }
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
     let polling = slot.polling.take();
-    // In protocol 3 each transport says for itself whether it takes binary.
-    if let Some(probe) = polling.as_ref().and_then(|polling| polling.probe)
-        && slot.revision == Revision::Three
-    {
-        slot.flags.b64 = probe.b64;
+    if let Some(probe) = polling.as_ref().and_then(|polling| polling.probe) {
+        slot.language.change_transport(probe.b64);
     }
     let variant = slot.variant();
     if let Some(conn) = parts.line.conns.get_mut(conn) {
         conn.state = State::WebSocket;
-        slot.flags.carried = conn.flags.carried;
+        slot.flags.carried = conn.origin.is_carried();
     }
-    if polling.as_ref().is_some_and(|polling| polling.held > 0) {
+    if polling.as_ref().is_some_and(|polling| polling.lag.is_held()) {
         waiting::carry_over(parts, session, conn);
     }
-    let deflate = parts.line.deflate_of(Some(conn));
-    parts.people.route(session, Some(conn), variant, deflate);
+    let route = Route::new(Some(conn), variant, parts.line.deflate_of(Some(conn)));
+    parts.people.change_route(session, route);
     if let Some(polling) = polling {
         carry_over(parts, (session, conn), *polling, variant);
     }
@@ -156,13 +154,14 @@ fn tell_handler(parts: &mut Parts, session: SessionId) {
     let sockets = slot.sockets.iter();
     let sockets = sockets.filter_map(|socket| Some(parts.people.sockets.get(*socket)?.id));
     let gates = slot.joining.gates.iter();
-    let coming = gates.filter_map(|ask| match &parts.asks.get(ask)?.waiting {
+    let coming = gates.filter_map(|ask| match &parts.outbound.asks.get(ask)?.waiting {
         Waiting::Join(join) => join.socket,
         _ => None,
     });
     let told = sockets
         .chain(coming)
         .map(|socket| Told::Upgraded { socket, transport });
+    let told: Vec<Told> = told.collect();
     parts.outbound.tell_all(told);
 }
 
@@ -177,14 +176,14 @@ fn carry_over(
     let takes_empty = slot.is_none_or(Session::takes_empty);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         // What polls lost and the client was not told is told here.
-        slot.flags.gap = polling.gap;
+        slot.lag.take_over(&polling.lag);
     }
     while let Some(unit) = polling.queue.pop() {
         // An answer that has no frame there ends the session: it cannot be left out.
         if !takes_empty && matches!(unit.fate, Fate::Event { .. }) && has_empty(unit.bytes()) {
             parts.books.counts.dropped_unfit += 1;
             if let Some(slot) = parts.line.conns.get_mut(conn) {
-                parts.line.polls.note_gap(session, &mut slot.flags.gap);
+                parts.line.polls.note_gap(session, &mut slot.lag);
             }
             continue;
         }

@@ -97,10 +97,10 @@ pub(crate) fn on_frames(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usi
 fn begin_frames(parts: &mut Parts, conn: ConnId) -> Option<(Source, Assembler, Limits)> {
     let slot = parts.line.conns.get_mut(conn)?;
     let session = slot.session?;
-    let (state, deflate) = (slot.state, slot.flags.inflates);
+    let (state, deflate) = (slot.state, slot.handshake.inflates());
     let assembler = std::mem::take(&mut slot.assembler);
     let slot = parts.people.sessions.get(session)?;
-    let (protocol, revision) = (slot.protocol, slot.revision);
+    let (protocol, revision) = (slot.language.protocol(), slot.language.revision());
     let from = Source {
         conn,
         session,
@@ -137,7 +137,7 @@ fn end_frames(parts: &mut Parts, conn: ConnId, assembler: Assembler, complete: b
     };
     slot.assembler = assembler;
     if complete {
-        slot.since_ms = 0;
+        slot.unread.complete();
     }
     if mid_message {
         stash::watch_input(parts, conn);

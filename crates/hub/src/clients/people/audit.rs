@@ -7,7 +7,7 @@ impl People {
     /// Panics unless just sessions of Engine.IO and sockets are found by their ids.
     pub(crate) fn check_ids(&self) {
         let sessions = self.sessions.iter();
-        let engineio = sessions.filter(|(_, session)| session.protocol.is_engineio());
+        let engineio = sessions.filter(|(_, session)| session.language.protocol().is_engineio());
         let listed = self.sessions.listed();
         assert_eq!(listed, engineio.count(), "ids of sessions");
         let (listed, sockets) = (self.sockets.listed(), self.sockets.len());
@@ -17,10 +17,10 @@ impl People {
     /// Panics unless texts that many share are kept for those that have them, and no others.
     pub(crate) fn check_tags(&self) {
         let sessions = self.sessions.iter();
-        let tagged = sessions.filter(|(_, session)| session.agent != Tag::default());
+        let tagged = sessions.filter(|(_, session)| session.client.agent() != Tag::default());
         assert_eq!(self.agents.uses(), tagged.count(), "names of programs");
         let sessions = self.sessions.iter();
-        let tagged = sessions.filter(|(_, session)| session.claims != Tag::default());
+        let tagged = sessions.filter(|(_, session)| session.client.claims() != Tag::default());
         assert_eq!(self.claim_kinds.uses(), tagged.count(), "kinds of claims");
     }
 
