@@ -3,7 +3,7 @@
 use std::time::Duration;
 pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use wire::json::DEPTH_MAX;
-pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
+pub use wire::proxy::PROXY_HEADER_BYTES_MAX;
 
 /// Shards that a process may have: an id names its shard in eight bits.
 pub const SHARDS_MAX: usize = 256;
