@@ -14,7 +14,7 @@ const FEW_METHODS: [&str; 10] = [
     "backend", "bridge", "cluster", "compat", "handoff", "hub", "rules", "types", "units", "wire",
 ];
 /// Crates whose bounds stand in one file.
-const BOUNDED: [&str; 5] = ["backend", "cluster", "compat", "rules", "wire"];
+const BOUNDED: [&str; 6] = ["backend", "cluster", "compat", "hub", "rules", "wire"];
 /// Configuration and counters: lists of independent values.
 const LISTS: [&str; 2] = ["Settings", "Counts"];
 /// The file of a crate that has its bounds, and the ends of their names.
@@ -253,6 +253,7 @@ fn is_field(line: &str) -> bool {
 /// The name of the constant, if it is a number that bounds something.
 fn bound(line: &str) -> Option<&str> {
     let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+    let line = line.strip_prefix("pub(super) ").unwrap_or(line);
     let line = line.strip_prefix("pub ").unwrap_or(line);
     let (name, rest) = line.strip_prefix("const ")?.split_once(": ")?;
     let (_, value) = rest.split_once(" = ")?;

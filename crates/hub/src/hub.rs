@@ -2,7 +2,7 @@
 
 use crate::access::trust::ProxyProtocol;
 use crate::books::config::Config;
-use crate::books::limits::IGNORED_BYTES_MAX;
+use crate::bounds::IGNORED_BYTES_MAX;
 use crate::books::metrics::Cells;
 use crate::cluster::shared::Process;
 use crate::life::handing::{self, Handed, Handing};

@@ -5,16 +5,18 @@ use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
 use control::{admin, api, page};
-use hub::limits::{
-    DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
-    HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, POSITIONS_MAX, PROXY_HEADER_BYTES_MAX,
-    TARGET_BYTES_MAX,
+use hub::bounds::{
+    HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX,
+    POSITIONS_MAX,
 };
 use hub::metrics::Limit;
 use identity::TOKEN_BYTES_MAX;
 use nodes::ledger::WAITS_MAX;
 use process::flood;
 use std::time::Duration;
+use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
+use wire::json::DEPTH_MAX;
+use wire::proxy::PROXY_HEADER_BYTES_MAX;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 

@@ -1,7 +1,8 @@
 //! The connections of a shard and what is on its way to them.
 
 use crate::books::faults::{self, Fault};
-use crate::books::limits::{IGNORED_BYTES_MAX, Limits, SQUEEZED_BYTES_MAX};
+use crate::books::limits::Limits;
+use crate::bounds::{IGNORED_BYTES_MAX, SQUEEZED_BYTES_MAX};
 use crate::books::metrics::{Counts, Limit};
 use crate::clients::conn::{Conn, Gap, State};
 use crate::clients::polls::Polls;

@@ -2,7 +2,7 @@
 
 use crate::books::claims::Claims;
 use crate::books::heartbeat::Step;
-use crate::books::limits::PARTED_MAX;
+use crate::bounds::PARTED_MAX;
 use crate::clients::conn::Gap;
 use crate::clients::repeats::LastPoll;
 use crate::clients::table::{Named, Table};

@@ -1,9 +1,9 @@
 //! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
+use crate::bounds::{NODES_MAX, PARKED_ACKS_BYTES_MAX};
 use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Ledger, Stock};
-use crate::books::limits::PARKED_BYTES_MAX;
 use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Address, More, Response, Return, RoundId, Target};
 use crate::cluster::saves::Saves;
@@ -55,12 +55,9 @@ pub struct Uplink {
     served: Vec<String>,
 }
 
-/// Node numbers that an id has room for.
-const NODES: usize = 1024;
-
 /// A set of node numbers.
 #[derive(Debug)]
-struct Numbers([AtomicU64; NODES / 64]);
+struct Numbers([AtomicU64; NODES_MAX / 64]);
 
 impl Numbers {
     fn none() -> Self {
@@ -79,7 +76,7 @@ impl Numbers {
     }
 
     fn all(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..NODES as u16).filter(|node| self.has(*node))
+        (0..NODES_MAX as u16).filter(|node| self.has(*node))
     }
 
     fn has(&self, node: u16) -> bool {
@@ -343,7 +340,7 @@ pub(crate) struct Away {
 
 impl Away {
     pub(crate) fn new(me: Identity, uplink: &Arc<Uplink>, ledger: &Ledger) -> Self {
-        let acks = ledger.open(Stock::Acks, PARKED_BYTES_MAX);
+        let acks = ledger.open(Stock::Acks, PARKED_ACKS_BYTES_MAX);
         let mut away = Self {
             me,
             uplink: Arc::clone(uplink),

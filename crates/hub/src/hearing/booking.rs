@@ -2,7 +2,7 @@
 
 use crate::access::gcra::Exceeded;
 use crate::books::close::CloseReason;
-use crate::books::limits::IGNORED_BYTES_MAX;
+use crate::bounds::IGNORED_BYTES_MAX;
 use crate::books::metrics::{Dropped, Limit, Scope};
 use crate::life::{ending, opening};
 use crate::parts::Parts;
