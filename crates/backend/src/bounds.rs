@@ -4,8 +4,8 @@
 
 /// Commands in one message.
 pub const COMMANDS_MAX: usize = 16_384;
-/// Members of all lists of one command: names of rooms, attachments, header lines, nodes.
-pub const NAMES_MAX: usize = 1_000;
+/// Members of all lists of one command: names of rooms, attachments, header lines, nodes. One list of a target may be all of them.
+pub const NAMES_MAX: usize = types::NAMES_MAX;
 /// Bytes that the commands of one message may take beside its own.
 pub const GROWTH_MAX: usize = 16 << 20;
 /// Numbers in `FromWorker.beside`, and bytes that they may have.
