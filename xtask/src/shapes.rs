@@ -14,7 +14,9 @@ const FEW_METHODS: [&str; 10] = [
     "backend", "bridge", "cluster", "compat", "handoff", "hub", "rules", "types", "units", "wire",
 ];
 /// Crates whose bounds stand in one file.
-const BOUNDED: [&str; 7] = ["backend", "cluster", "compat", "hub", "rules", "shard", "wire"];
+const BOUNDED: [&str; 8] = [
+    "backend", "bridge", "cluster", "compat", "hub", "rules", "shard", "wire",
+];
 /// Configuration and counters: lists of independent values.
 const LISTS: [&str; 2] = ["Settings", "Counts"];
 /// The file of a crate that has its bounds, and the ends of their names.
