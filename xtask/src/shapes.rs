@@ -14,8 +14,8 @@ const FEW_METHODS: [&str; 10] = [
     "backend", "bridge", "cluster", "compat", "handoff", "hub", "rules", "types", "units", "wire",
 ];
 /// Crates whose bounds stand in one file.
-const BOUNDED: [&str; 9] = [
-    "backend", "bridge", "cluster", "compat", "history", "hub", "rules", "shard", "wire",
+const BOUNDED: [&str; 12] = [
+    "backend", "bridge", "cluster", "compat", "handoff", "history", "hub", "rules", "shard", "types", "units", "wire",
 ];
 /// Configuration and counters: lists of independent values.
 const LISTS: [&str; 2] = ["Settings", "Counts"];
