@@ -42,9 +42,9 @@ pub const LIST_BYTES_PER_TURN: usize = match SMALL_SHARES {
     false => 256 * 1024,
 };
 /// Sockets of one page of a list: what is said to clients waits for no more than a few pages.
-pub(crate) const PAGE_SOCKETS: usize = 256;
+pub const PAGE_SOCKETS: usize = 256;
 /// Bytes after which a page ends.
-pub(crate) const PAGE_BYTES: usize = 64 * 1024;
+pub const PAGE_BYTES: usize = 64 * 1024;
 /// A page that found no room on its way is tried again after this time.
 pub(crate) const PAGE_HOLD_MS: u64 = 5;
 /// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, sockets
@@ -56,7 +56,7 @@ pub(crate) const MAILS_PER_TURN: usize = 4096;
 /// Connections that may use up their rejections in one turn before other flooding connections wait for the next.
 pub(crate) const FLOODS_PER_TURN: u32 = 4;
 /// Packets of one POST body that are taken in before others have their turn.
-pub(crate) const POST_PACKETS_PER_TURN: usize = 1_024;
+pub const POST_PACKETS_PER_TURN: usize = 1_024;
 
 // One turn fills no mailbox, its log is far from the end of 32-bit positions, and a page is a small part of it.
 const _: () = assert!(LETTERS_PER_TURN * 4 <= MAILBOX_MESSAGES_MAX);
@@ -83,7 +83,7 @@ pub(crate) const CROWD_SLACK: u32 = 16;
 /// Trusted hops that are followed back; a longer chain is a loop.
 pub(crate) const HOPS_MAX: usize = 64;
 /// Bytes that are read and dropped after the end of a connection.
-pub(crate) const IGNORED_BYTES_MAX: u32 = 256 * 1024;
+pub const IGNORED_BYTES_MAX: u32 = 256 * 1024;
 /// Bytes that may wait for one connection while too much waits in the whole process.
 pub(crate) const SQUEEZED_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of a message to the echo service of the conformance application; the suite sends 16 MiB.
@@ -99,9 +99,9 @@ pub(crate) const STREAM_RETRY_MS: u64 = 1_000;
 /// And up to so much later: clients of one node not all at once.
 pub(crate) const STREAM_RETRY_SPREAD_MS: u64 = 2_000;
 /// Texts of one kind that clients bring and that a shard keeps once for all of them. A client that brings one more has none.
-pub(crate) const TAGS_MAX: usize = 1_024;
+pub const TAGS_MAX: usize = 1_024;
 /// Bytes of such a text. What is longer is cut.
-pub(crate) const TAG_BYTES_MAX: usize = 512;
+pub const TAG_BYTES_MAX: usize = 512;
 
 // ---- tokens and rates -------------------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ pub(crate) const LOT_MAX: u32 = 16;
 
 /// Namespaces that a session is remembered to have left. A client may join and leave any number of them; the bytes that wait in
 /// its sockets name few.
-pub(crate) const PARTED_MAX: usize = 32;
+pub const PARTED_MAX: usize = 32;
 const _: () = assert!(PARTED_MAX <= handoff::bounds::PARTED_MAX);
 /// Ends that a shard remembers for operators. The newest one takes the place of the oldest.
 pub const ENDS_MAX: usize = 1_000;
@@ -193,9 +193,9 @@ pub const WATCHED_MAX: usize = 1_000;
 /// it is left out, and the result says that it is not complete.
 pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Acks that wait on one way: until other nodes know what their clients joined, or until a namespace's store has it.
-pub(crate) const PARKED_ACKS_MAX: usize = 65_536;
+pub const PARKED_ACKS_MAX: usize = 65_536;
 /// Bytes of these acks.
-pub(crate) const PARKED_ACKS_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const PARKED_ACKS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What waits for a store for longer never leaves: its session ends.
 pub(crate) const SAVE_WAIT_MS: u64 = 5_000;
 /// Keys that wait for other nodes, and sockets that wait for such a key; while nodes cannot be reached, more are taken for known.
@@ -213,9 +213,9 @@ pub(crate) const ORIGINS_MAX: usize = NODES_MAX * SHARDS_MAX;
 pub(crate) const LIVES_MAX: usize = 4;
 const _: () = assert!(ORIGINS_MAX * LIVES_MAX <= handoff::bounds::ORIGINS_MAX);
 /// Journals that a client may go through without getting anything. Then nobody knows what it has.
-pub(crate) const FORMERS_MAX: usize = handoff::bounds::FORMERS_MAX;
+pub const FORMERS_MAX: usize = handoff::bounds::FORMERS_MAX;
 /// Namespaces that are told apart by what was said there to each node. With more, sockets of all of them stay.
-pub(crate) const APART_NAMESPACES_MAX: usize = handoff::bounds::APART_MAX;
+pub const APART_NAMESPACES_MAX: usize = handoff::bounds::APART_MAX;
 /// For so long after the last such event sockets stay where they are: its other parts may still be on their way to other nodes.
 pub(crate) const APART_MS: u64 = 600_000;
 /// Between two notes of it.
@@ -223,9 +223,9 @@ pub(crate) const APART_NOTE_MS: u64 = 1_000;
 /// Marks of one stream. They come once a second, and an answer to a ping takes less.
 pub(crate) const STREAM_MARKS_MAX: usize = 128;
 /// Memberships that ended and are remembered. What was said before the end of an older one cannot be told from what was said after it.
-pub(crate) const PAST_MEMBERSHIPS_MAX: usize = 64;
+pub const PAST_MEMBERSHIPS_MAX: usize = 64;
 /// A gap in more rooms than this is told as one in all of them.
-pub(crate) const GAP_ROOMS_MAX: usize = 64;
+pub const GAP_ROOMS_MAX: usize = 64;
 /// A record that nothing was told of for a window and this is stored anew. It lives longer than two windows and twice this.
 pub const UNTOLD_MS: u64 = 60_000;
 /// Sockets that a shard stores anew in one turn.
@@ -252,16 +252,16 @@ pub(crate) const PAGE_BUSY_MS: u64 = 60_000;
 /// A hub tells a directory this often what changed.
 pub(crate) const ROLL_TELL_MS: u64 = 500;
 /// Words that may wait for their reader. Above it hubs keep what they have.
-pub(crate) const ROLL_WORDS_MAX: usize = 65_536;
+pub const ROLL_WORDS_MAX: usize = 65_536;
 /// Sockets that ended and were not told. Above it a hub forgets them, and calls its whole roll anew.
 pub const ROLL_GONE_MAX: usize = 65_536;
 
 // ---- what operators and programs are shown ----------------------------------------------------------------------------------
 
 /// Bytes of copies (of what rooms or channels hear) that may wait for their reader, if nothing else is said. Above it they are dropped.
-pub(crate) const COPIES_BYTES_MAX: usize = 8 << 20;
+pub const COPIES_BYTES_MAX: usize = 8 << 20;
 /// Bytes of lines of a trace that wait for their reader.
-pub(crate) const TRACE_BYTES_MAX: usize = 1 << 20;
+pub const TRACE_BYTES_MAX: usize = 1 << 20;
 /// Traces of one shard. Those who begin them bound themselves below it.
 pub(crate) const TRACES_MAX: usize = 64;
 /// Bytes of a name in a line: clients choose it. A longer one is cut.

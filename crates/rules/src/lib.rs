@@ -7,7 +7,7 @@
 mod aim;
 mod bags;
 mod book;
-mod bounds;
+pub mod bounds;
 pub mod bridge;
 mod chat;
 mod config;

@@ -13,9 +13,9 @@ pub(crate) const REQUEST_LINE_BYTES_MAX: usize = TARGET_BYTES_MAX + 64;
 /// Bytes of a method. The longest registered one is UPDATEREDIRECTREF, 17.
 pub(crate) const METHOD_BYTES_MAX: usize = 24;
 /// Bytes of a chunk-size line with its extensions, which RFC 9112 §7.1.1 wants to be bounded, and of a trailer line.
-pub(crate) const CHUNK_LINE_BYTES_MAX: usize = 256;
+pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// Trailer lines of a chunked body (RFC 9112 §7.1.2). They are dropped.
-pub(crate) const TRAILERS_MAX: u8 = 16;
+pub const TRAILERS_MAX: u8 = 16;
 /// The last second of the year 9999, since 1970: a date of HTTP has four digits for it (RFC 9110 §5.6.7).
 pub(crate) const DATE_SECONDS_MAX: u64 = 253_402_300_799;
 
@@ -30,14 +30,14 @@ pub(crate) const PROXY_LINE_BYTES_MAX: usize = 107;
 // ---- WebSocket, and Engine.IO on WebTransport -------------------------------------------------------------------------------
 
 /// Bytes of the payload of a control frame (RFC 6455 §5.5).
-pub(crate) const CONTROL_PAYLOAD_MAX: usize = 125;
+pub const CONTROL_PAYLOAD_MAX: usize = 125;
 /// Bytes of the reason in a close frame: such a payload without the code (RFC 6455 §5.5.1).
 pub(crate) const REASON_BYTES_MAX: usize = CONTROL_PAYLOAD_MAX - 2;
 /// Bytes of a frame's header: two, a length of eight, and the mask of four (RFC 6455 §5.2).
 pub(crate) const FRAME_HEADER_BYTES_MAX: usize = 2 + 8 + 4;
 /// Ends of a deflate stream within one message. One is allowed (RFC 7692 §7.2.3.5); each costs a reset, so a message of nothing else must
 /// not become many.
-pub(crate) const DEFLATE_ENDS_MAX: u32 = 16;
+pub const DEFLATE_ENDS_MAX: u32 = 16;
 /// Bytes of the header of a frame without a mask, as a server writes it. A packet's on a stream of WebTransport has one less.
 pub(crate) const UNMASKED_HEADER_BYTES_MAX: usize = FRAME_HEADER_BYTES_MAX - 4;
 /// Bytes of the packet that opens such a stream: a session id in JSON has a third of it.

@@ -9,7 +9,9 @@ mod head;
 mod query;
 mod response;
 
-pub use crate::bounds::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
+pub use crate::bounds::{
+    CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX, TRAILERS_MAX,
+};
 pub use chunked::{ChunkError, Chunked};
 pub use date::Date;
 pub use encoding::Encoding;

@@ -2,7 +2,7 @@
 //! after another. Neither knows frames, limits of a peer, or whose message it has.
 //! HOT PATH: no allocation once made, but for the growth of the caller's buffer.
 
-use crate::bounds::DEFLATE_ENDS_MAX;
+pub use crate::bounds::DEFLATE_ENDS_MAX;
 use crate::growth;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 

@@ -2,7 +2,8 @@
 //! Knows nothing of messages, limits or which side of the connection it serves.
 //! HOT PATH: no allocation, no lock, no dyn.
 
-use crate::bounds::{CONTROL_PAYLOAD_MAX, FRAME_HEADER_BYTES_MAX};
+pub use crate::bounds::CONTROL_PAYLOAD_MAX;
+use crate::bounds::FRAME_HEADER_BYTES_MAX;
 
 /// What a frame is (RFC 6455 §5.2); the values are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
