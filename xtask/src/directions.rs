@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// Wings of the hub, from below. Above them stand the parts and the steps.
-const WINGS: [&str; 7] = [
-    "books", "tables", "output", "dialect", "recovery", "clients", "rooms",
+/// The bounds of the hub and its wings, from below. Above them stand the parts and the steps.
+const WINGS: [&str; 8] = [
+    "bounds", "books", "tables", "output", "dialect", "recovery", "clients", "rooms",
 ];
 
 /// The files of a crate, by module path, and what each imports.

@@ -4,39 +4,41 @@
 
 /// Commands in one message.
 pub const COMMANDS_MAX: usize = 16_384;
-/// Members of all lists of one command: names of rooms, attachments, header lines, nodes.
-pub const NAMES_MAX: usize = 1_000;
+/// Members of all lists of one command: names of rooms, attachments, header lines, nodes. One list of a target may be all of them.
+pub const NAMES_MAX: usize = types::NAMES_MAX;
 /// Bytes that the commands of one message may take beside its own.
 pub const GROWTH_MAX: usize = 16 << 20;
 /// Numbers in `FromWorker.beside`, and bytes that they may have.
 pub(crate) const BESIDE_MAX: usize = 16_384;
 pub(crate) const BESIDE_BYTES_MAX: u64 = 10 * BESIDE_MAX as u64;
-pub(crate) const DATA_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the data that a worker gives a socket.
+pub const DATA_BYTES_MAX: usize = 16 << 10;
 /// Commands of one worker that failed, and that it has not handled as items.
-pub(crate) const FAILURES_MAX: usize = 16_384;
+pub const FAILURES_MAX: usize = 16_384;
 /// The same once more waits for all workers than may: many workers could fill the memory otherwise.
-pub(crate) const FAILURES_WHEN_FULL: usize = 64;
+pub const FAILURES_WHEN_FULL: usize = 64;
 
 // ---- questions --------------------------------------------------------------------------------------------------------------
 
 /// Queries of one worker that wait for their answers.
-pub(crate) const QUERIES_MAX: usize = 65_536;
+pub const QUERIES_MAX: usize = 65_536;
 /// Answers to one query may take so much. Those beyond it are missing.
-pub(crate) const ANSWERS_BYTES_MAX: usize = 16 << 20;
+pub const ANSWERS_BYTES_MAX: usize = 16 << 20;
 /// Questions of servers to each other that wait for their answers.
-pub(crate) const ROUNDS_MAX: usize = 65_536;
+pub const ROUNDS_MAX: usize = 65_536;
 /// Another server waits so long for the workers here.
 pub(crate) const FOREIGN_MS: u64 = 5_000;
 
 // ---- workers ----------------------------------------------------------------------------------------------------------------
 
 /// Workers of one backend on one node.
-pub(crate) const WORKERS_MAX: usize = 1_024;
-pub(crate) const INSTANCE_BYTES_MAX: usize = 64;
+pub const WORKERS_MAX: usize = 1_024;
+/// Bytes of the name of a worker.
+pub const INSTANCE_BYTES_MAX: usize = 64;
 /// Workers of the process before this one come by links of their own within this, beside `rehome_after`.
 pub(crate) const BACK_MS: u64 = 2_000;
 /// Workers that were given up and are remembered.
-pub(crate) const PAST_MAX: usize = 256;
+pub const PAST_MAX: usize = 256;
 /// So many commands are taken in before the worker is told of it by a message of its own, which would wake it.
 pub(crate) const CONFIRMED_EACH: u64 = 64;
 /// It is told no later than this, with what has come meanwhile.
@@ -73,13 +75,13 @@ pub(crate) const DEADLY_TOLD: usize = 64;
 // ---- sockets ----------------------------------------------------------------------------------------------------------------
 
 /// Payload of a CONNECT, which is kept for as long as its socket lives.
-pub(crate) const AUTH_BYTES_MAX: usize = 64 << 10;
+pub const AUTH_BYTES_MAX: usize = 64 << 10;
 /// Places for answers that are kept while nobody waits: most clients wait for one at a time, and many for none for long.
 pub(crate) const OPEN_KEPT: usize = 4;
 /// The end of a socket waits so long for a worker that is told of it.
 pub(crate) const END_KEPT_MS: u64 = 3_600_000;
 /// Ends of nodes that are kept for the next worker; the oldest are given up.
-pub(crate) const NODES_GONE_MAX: usize = 64;
+pub const NODES_GONE_MAX: usize = 64;
 /// Places for outputs that are kept while there are none, at most.
 pub(crate) const OUT_KEPT: usize = 1_024;
 
@@ -88,11 +90,11 @@ pub(crate) const OUT_KEPT: usize = 1_024;
 /// A client that was let in joins by then, or nobody keeps in mind which worker knows it.
 pub(crate) const JOIN_MS: u64 = 60_000;
 /// Clients that were let in and have not joined. Of one more, the oldest is forgotten: any worker may get its socket then.
-pub(crate) const JOINS_MAX: usize = 65_536;
+pub const JOINS_MAX: usize = 65_536;
 /// A request that so many workers had when they ended goes to no other: it may have ended them.
 pub(crate) const REQUEST_DEATHS_MAX: u8 = 3;
 /// Of what a verdict adds to an answer: names and values of its lines, and its content.
-pub(crate) const VERDICT_BYTES_MAX: usize = 64 << 10;
+pub const VERDICT_BYTES_MAX: usize = 64 << 10;
 
 // ---- endpoints --------------------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,11 @@ mod worker;
 mod workers;
 
 pub use backend::Backend;
-pub use bounds::{COMMANDS_MAX, GROWTH_MAX, NAMES_MAX};
+pub use bounds::{
+    ANSWERS_BYTES_MAX, AUTH_BYTES_MAX, COMMANDS_MAX, DATA_BYTES_MAX, FAILURES_MAX,
+    FAILURES_WHEN_FULL, GROWTH_MAX, INSTANCE_BYTES_MAX, JOINS_MAX, NAMES_MAX, NODES_GONE_MAX,
+    PAST_MAX, QUERIES_MAX, ROUNDS_MAX, VERDICT_BYTES_MAX, WORKERS_MAX,
+};
 pub use calls::{Call, News, Outcome};
 pub use check::{Fault, check, check_emit};
 pub use counts::{Counts, OpeningCounts};

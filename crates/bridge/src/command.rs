@@ -1,13 +1,11 @@
 //! A command: a program asks for it by headers, and the value is passed on as it is.
 
+use crate::bounds::HEADER_BYTES_MAX;
 use crate::event::Encoding;
 use crate::headers::{self, Operator};
 use crate::rights::Rights;
 use std::fmt;
 use types::Target;
-
-/// Of a header, in bytes. Ids and names are shorter.
-const HEADER_BYTES_MAX: usize = 1_024;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,26 +1,15 @@
 //! The last failures of something that is called, written to or read, for operators: what went wrong, and what was said when it did. Bounded in
 //! number and bytes; what was said is forgotten after a while.
 
+use crate::bounds::{BODIES_BYTES_MAX, BODIES_KEPT, BODY_BYTES_MAX, FAILURES_MAX, NOTED_MAX, TEXT_CHARS_MAX};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Failures that are kept.
-const KEPT_MAX: usize = 20;
-/// Failures of one kind that are noted in a second. More of them push out what they began with, and cost too much while a server is away.
-const NOTED_MAX: u32 = 10;
-/// Characters of a reason and of names.
-const TEXT_CHARS_MAX: usize = 300;
 /// An event of this name has a signed address: whoever has it may read what is there.
 const SECRET: &[u8] = b"large_message";
-/// Of one body; a longer one is cut.
-const BODY_BYTES_MAX: usize = 4 << 10;
-/// Of all bodies together.
-const BODIES_BYTES_MAX: usize = 64 << 10;
 const SECOND: Duration = Duration::from_secs(1);
-/// A body is kept for so long.
-const BODIES_KEPT: Duration = Duration::from_secs(15 * 60);
 
 /// Something that failed.
 #[derive(Clone, Debug)]
@@ -158,7 +147,7 @@ impl Kept {
 
     /// For one more. The kind that has most loses its oldest: a message lost is seen among thousands that are no commands.
     fn make_room(&mut self) {
-        if self.all.len() < KEPT_MAX {
+        if self.all.len() < FAILURES_MAX {
             return;
         }
         let count = |what: &str| self.all.iter().filter(|one| one.what == what).count();
@@ -262,7 +251,7 @@ mod tests {
         let lost: Vec<&str> = lost.map(|one| &*one.detail).collect();
         assert_eq!(
             (newest.len(), lost),
-            (KEPT_MAX, vec!["the last", "the first"])
+            (FAILURES_MAX, vec!["the last", "the first"])
         );
         assert_eq!(newest[1].detail, "9");
     }

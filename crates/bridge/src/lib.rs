@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 mod books;
+mod bounds;
 mod command;
 mod event;
 mod failures;

@@ -1,10 +1,9 @@
 //! Lines of the log about trouble: few, whatever programs write and however long it lasts.
 
+use crate::bounds::LINES_MAX;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// In a second. All such records are counted, and dead letters have the reasons.
-const LINES_MAX: u32 = 10;
 /// How often the log is told of trouble that lasts.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 

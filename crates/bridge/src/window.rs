@@ -1,13 +1,9 @@
 //! Records that were handed over already. A group reads the end of a partition again after a consumer failed.
 
+use crate::bounds::{OFFSETS_MAX, PARTITIONS_MAX};
 use crate::place::Place;
 use std::collections::HashMap;
 use std::time::Instant;
-
-/// The last offsets of each partition.
-const OFFSETS: usize = 4_096;
-/// Of all topics. One that is not among them gets the memory of all others.
-const PARTITIONS_MAX: usize = 1_024;
 
 /// Which record stood at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +51,7 @@ pub struct Reached {
 impl Partition {
     fn new(record: Record) -> Self {
         let mut all = Self {
-            slots: vec![NONE; OFFSETS],
+            slots: vec![NONE; OFFSETS_MAX],
             last: NONE,
             at: Instant::now(),
         };
@@ -126,7 +122,7 @@ impl Window {
 }
 
 fn slot(offset: i64) -> usize {
-    offset.rem_euclid(OFFSETS as i64) as usize
+    offset.rem_euclid(OFFSETS_MAX as i64) as usize
 }
 
 #[cfg(test)]
@@ -152,7 +148,7 @@ mod tests {
         // The topic was made anew.
         assert!(!window.has(place("t", 0, 7, 101)));
         // Behind the window, an operator who sets the offset back gets the records again.
-        window.add(place("t", 0, 7 + OFFSETS as i64, 200));
+        window.add(place("t", 0, 7 + OFFSETS_MAX as i64, 200));
         assert!(!window.has(place("t", 0, 7, 100)));
     }
 

@@ -33,6 +33,8 @@ pub const KINDS: usize = 8;
 pub const NAMED_MAX: usize = 8_192;
 /// Keys on a sheet, those included that others named first.
 pub const ENTRIES_MAX: usize = 2 * NAMED_MAX;
+// Shares of all of them go to the next process.
+const _: () = assert!(ENTRIES_MAX <= handoff::bounds::SHARES_MAX);
 /// Kind, holder, and three numbers of at most five bytes.
 const ENTRY_BYTES_MAX: usize = 1 + 8 + 3 * 5;
 /// No sheet is longer.

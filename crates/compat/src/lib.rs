@@ -16,7 +16,7 @@
 
 pub mod asked;
 mod body;
-mod bounds;
+pub mod bounds;
 pub mod classic;
 pub mod clustered;
 mod dialect;

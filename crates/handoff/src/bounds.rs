@@ -88,3 +88,11 @@ pub const APART_MAX: usize = 1_000;
 pub const PIECE_BYTES: usize = BATCH_BYTES / 4;
 /// Such a thing. It fits into a message with a batch and a piece before it.
 pub const THING_BYTES_MAX: usize = RECORD_BYTES_MAX - 2 * PIECE_BYTES;
+/// Protocols have the numbers 1 to this.
+pub(crate) const PROTOCOL_MAX: u32 = 7;
+/// Fates of what waits to be written have the numbers 0 to this.
+pub(crate) const FATE_MAX: u32 = 3;
+/// How far a reader of a room was told of it: 0 to this.
+pub(crate) const TOLD_MAX: u32 = 2;
+/// How a connection compresses what is written: 0 (not at all) to this.
+pub(crate) const DEFLATE_MAX: u32 = 2;

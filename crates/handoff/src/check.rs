@@ -1,8 +1,8 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, CALLERS_MAX, CALLS_MAX, COUNTERS_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX,
-    OWED_MAX, PARTED_MAX, RECORD_BYTES_MAX, ROOMS_MAX, SHARES_MAX, SOCKETS_MAX,
+    ATTACHMENTS_MAX, CALLERS_MAX, CALLS_MAX, COUNTERS_MAX, DEFLATE_MAX, FATE_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX,
+    OWED_MAX, PARTED_MAX, PROTOCOL_MAX, RECORD_BYTES_MAX, ROOMS_MAX, SHARES_MAX, SOCKETS_MAX, TOLD_MAX,
 };
 use crate::calls::{Called, Caller};
 use crate::counting::{Counter, Limiters, Rest, Share};
@@ -13,15 +13,10 @@ use std::collections::HashSet;
 
 /// Bytes of an id.
 const ID_BYTES: usize = 15;
-/// Numbers of protocols are 1 to this.
-const PROTOCOL_MAX: u32 = 7;
 /// That of event streams.
 const EVENT_STREAM: u32 = 6;
 /// Those of Engine.IO, which alone changes its transport.
 const ENGINE: [u32; 2] = [1, 2];
-const FATE_MAX: u32 = 3;
-const TOLD_MAX: u32 = 2;
-const DEFLATE_MAX: u32 = 2;
 
 /// The ids that came, so that none comes twice.
 #[derive(Debug, Default)]

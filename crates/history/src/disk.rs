@@ -1,5 +1,6 @@
 //! A store in files of this node, on fjall: a log-structured tree with a journal. One process has the folder at a time.
 
+use crate::bounds::TRIM_MAX;
 use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
 use crate::disk_fault::fault;
 use crate::disk_keys::{self as keys, Gist, Row};
@@ -27,8 +28,6 @@ const TREE_BYTES: u64 = 8 << 20;
 const JOURNAL_BYTES: u64 = 64 << 20;
 /// Events that one step deletes or looks at, so that events that come wait no longer than for that.
 const STEP: usize = 1_000;
-/// Events that one call of [`Store::trim`] looks at.
-const TRIM_MAX: usize = 50_000;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Events in a folder.

@@ -1,13 +1,12 @@
 //! The bytes of the disk store: names of rooms and events that sort by room and place, and rows.
 
+use crate::bounds::NAMES_BYTES_MAX;
 use crate::event::{Batch, Event};
 use crate::fault::{Fault, Kind};
 use crate::position::Position;
 
 pub(crate) const LAST: &[u8] = b"last";
 pub(crate) const BATCH: &[u8] = b"batch";
-/// Of namespace, room and user together: keys of the tree are bounded.
-const NAMES_BYTES_MAX: usize = 32 << 10;
 
 /// An event whose names are too long for a key is refused.
 pub(crate) fn check(event: &Event) -> Result<(), Fault> {

@@ -1,6 +1,7 @@
 //! The one queue before a store. Publishers never wait for the store; it gets what they said in batches, in order, and again after a
 //! failure.
 
+use crate::bounds::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX};
 use crate::event::{Batch, Event};
 use crate::fault::{Fault, Kind};
 use crate::figures::Figures;
@@ -12,9 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
-/// A batch. The next one is taken when the store has this one, so it grows with the load by itself.
-const BATCH_EVENTS_MAX: usize = 1_000;
-const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Between attempts, doubled up to the longest.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_LONGEST: Duration = Duration::from_secs(2);

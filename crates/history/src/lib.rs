@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod ask;
+mod bounds;
 #[cfg(feature = "disk")]
 mod disk;
 #[cfg(feature = "disk")]

@@ -1,5 +1,6 @@
 //! A store in PostgreSQL, for several gateways.
 
+use crate::bounds::{KEEPER_MS, STATEMENT_MS, TOUCHED_MAX};
 use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
@@ -23,14 +24,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_events.sql")];
 /// Held while migrations are applied: several gateways may start at once.
 const MIGRATION_LOCK: i64 = 0x736f_636b_6579_6501;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// A statement that takes longer is given up by the server.
-const STATEMENT_MS: u32 = 10_000;
-/// Deletions may look at much.
-const KEEPER_MS: u32 = 50_000;
 /// What was sent and is not acknowledged for so long ends a connection.
 const SILENCE: Duration = Duration::from_secs(8);
-/// Rooms that were written since the last look at their bounds. Those of more rooms are looked at when they are written again.
-const TOUCHED_MAX: usize = 10_000;
 /// Old events that one statement deletes.
 const STEP: i64 = 5_000;
 

@@ -1,5 +1,6 @@
 //! A store in streams of Redis, for several gateways. As durable as that Redis is, on as many replicas as it is told.
 
+use crate::bounds::REPLICAS_MS;
 use crate::ask::{Ask, Filling, Forget, Page, Trimmed, Way};
 use crate::door::Door;
 use crate::event::{Batch, Event, Kept};
@@ -14,8 +15,6 @@ use std::fmt;
 use std::time::SystemTime;
 
 const APPEND: &str = include_str!("append.lua");
-/// Replicas have so long to say that they have it.
-const REPLICAS_MS: u64 = 1_000;
 /// Events of a user that one step deletes.
 const STEP: usize = 500;
 /// Entries that the first read of a page asks for. They tell how large events are.

@@ -5,6 +5,7 @@
 
 mod access;
 mod books;
+pub mod bounds;
 mod census;
 mod clients;
 mod cluster;
@@ -30,7 +31,7 @@ pub use books::{claims, config, heartbeat, limits, metrics, tls};
 pub use cluster::mailbox;
 
 pub use books::close::{CloseReason, Departure, DisconnectReason};
-pub use books::ends::{ENDS_MAX, Ended};
+pub use books::ends::Ended;
 pub use books::ledger::Stock;
 pub use census::classes::Classes;
 pub use census::invariants::Census;

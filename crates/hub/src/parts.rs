@@ -1,10 +1,10 @@
 //! The parts of a hub, side by side. Nothing here calls a handler.
 
+use crate::bounds::{CLAIM_MS, HISTORY_TOTAL_BYTES_MAX, ROUND_BYTES_MAX};
 use crate::access::Access;
 use crate::books::Books;
 use crate::books::config::Config;
 use crate::books::ledger::Stock;
-use crate::books::limits::{HISTORY_TOTAL_BYTES_MAX, ROUND_BYTES_MAX};
 use crate::books::metrics::Cells;
 use crate::clients::intake::Intake;
 use crate::clients::line::Line;
@@ -163,9 +163,6 @@ impl Parts {
         }
     }
 }
-
-/// A shard that others claim from must answer within this time.
-const CLAIM_MS: u64 = 5_000;
 
 /// A shard's share of what the process may keep; `None`: no namespace has recovery.
 fn recovery_bounds(config: &Config, me: Identity) -> Option<Bounds> {

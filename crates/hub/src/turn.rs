@@ -9,7 +9,7 @@
 
 use crate::access::drain::Pace;
 use crate::access::trust;
-use crate::books::limits::MAILS_PER_TURN as MAILS;
+use crate::bounds::MAILS_PER_TURN as MAILS;
 use crate::books::metrics::Limit;
 use crate::clients::trace::LiveTrace;
 use crate::cluster::letter::Letter;

@@ -14,6 +14,7 @@ mod settings;
 mod stats;
 mod token;
 
+pub use hub::bounds::TOKEN_BYTES_MAX;
 pub use jsonwebtoken::Algorithm;
 pub use rejection::Rejection;
 pub use settings::{SECRET_BYTES_MIN, Secret, Settings, SetupError, algorithm};
@@ -31,9 +32,6 @@ use tokio::task::JoinHandle;
 
 /// Results of a check, as [`Figures`] names them.
 pub const RESULTS: [&str; 12] = Rejection::NAMES;
-
-/// Longer tokens are refused unread; headers and queries are bounded about there too.
-pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 /// Checks tokens. One for the process; every call may run at the same time as others.
 #[derive(Debug)]

@@ -20,6 +20,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
+// A kind of one crate is the same kind of the other.
+const _: () = assert!(KINDS == hub::budgets::KINDS);
+
 /// Between two exchanges in a small cluster.
 const PERIOD: Duration = Duration::from_millis(100);
 /// A key that comes near its limit is told at once, but no more often.

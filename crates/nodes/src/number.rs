@@ -9,6 +9,9 @@ use cluster::numbers::{Claim, KEY_US, NUMBERS};
 use std::sync::Arc;
 use std::time::Duration;
 
+// Ids of sockets name nodes by these numbers.
+const _: () = assert!(NUMBERS as usize == hub::bounds::NODES_MAX);
+
 /// A lease that is not renewed ends so late.
 const TIME: Duration = Duration::from_micros(KEY_US);
 /// How often it is renewed.

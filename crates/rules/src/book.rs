@@ -1,5 +1,6 @@
 //! Rules as compiled at start, shared by all shards.
 
+use crate::bounds::{QUESTIONS, REPLAYS};
 use crate::bridge::{Bus, Buses, Recorder, Recorders};
 use crate::chat;
 use crate::config::{Action, EventRule, NamespaceRules, Offers, Rules};
@@ -12,7 +13,6 @@ use hub::{Form, Keeping, Keeps, Limiter};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Checks a payload against a schema. Implemented outside, so that this crate needs no schema library.
 pub trait PayloadCheck: Send + Sync {
@@ -62,13 +62,6 @@ pub(crate) struct Book {
     /// They write to Kafka and NATS, if anything is written there.
     pub(crate) recorders: Recorders,
 }
-
-/// History is up to 64 KiB for one short `join`: in a namespace a session gets it for this many joins a second, and for the rest
-/// joins only. Coming back makes it no more.
-const REPLAYS: Rate = Rate::new(20, Duration::from_secs(1));
-
-/// A list of members is long, and its question short.
-const QUESTIONS: Rate = Rate::new(20, Duration::from_secs(1));
 
 /// Builds the rules' handler for each shard.
 pub struct RulesFactory(pub(crate) Arc<Book>);

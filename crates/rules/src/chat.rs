@@ -1,5 +1,6 @@
 //! The chat profile: everyone is in room `global`; `chat-message` is checked, stamped and broadcast.
 
+use crate::bounds::{CONTENT_UNITS_MAX, NAME_CHARS_MAX};
 use crate::large::{Large, Publication, Queue};
 use crate::publishing::may_publish;
 use hub::{Author, Context, Emit, Event, Member, notices};
@@ -10,10 +11,6 @@ use wire::json::{self, member};
 pub(crate) const GLOBAL: &str = "global";
 /// The event by which people speak.
 pub(crate) const MESSAGE: &str = "chat-message";
-/// Length of a message in UTF-16 code units, which is what `length` says in a browser.
-const CONTENT_UNITS_MAX: usize = 1_000;
-/// Characters of a display name.
-const NAME_CHARS_MAX: usize = 64;
 
 /// A socket joins: it is in `global` from now on, under the name it gave.
 pub(crate) fn connected(socket: &mut Member<'_>, auth: &str) {

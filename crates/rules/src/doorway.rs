@@ -1,5 +1,6 @@
 //! Requests for sessions that wait for the verdicts of backends, and what is kept of those that were let in until their clients join.
 
+use crate::bounds::{NEWCOMERS_MAX, OPENINGS_MAX};
 use crate::line::Line;
 use backend::proto;
 use bytes::Bytes;
@@ -7,11 +8,6 @@ use hub::{AnswerHeaders, Opening, OpeningKey, OwnAnswer, Request};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use wire::base64url::Id20;
-
-/// Requests that nobody decided about are answered by the hub; what is kept of them here goes with time.
-const WAITING_MAX: usize = 16_384;
-/// Of clients that never join. One whose request is forgotten is looked at again when it joins.
-const SESSIONS_MAX: usize = 16_384;
 
 type Lines = Vec<Arc<dyn Line>>;
 
@@ -55,7 +51,7 @@ impl Doorway {
 
     /// These backends were asked.
     pub(crate) fn wait(&mut self, number: u64, key: OpeningKey, asked: &[Arc<dyn Line>]) {
-        if self.waiting.len() >= WAITING_MAX {
+        if self.waiting.len() >= OPENINGS_MAX {
             self.waiting.pop_first();
         }
         let waiting = Waiting {
@@ -100,7 +96,7 @@ impl Doorway {
     }
 
     fn keep(&mut self, key: OpeningKey, let_in: LetIn) {
-        if self.let_in.len() >= WAITING_MAX {
+        if self.let_in.len() >= OPENINGS_MAX {
             self.let_in.clear();
         }
         self.let_in.insert(key, let_in);
@@ -120,7 +116,7 @@ impl Doorway {
             add_lines(verdict, headers);
         }
         if let (Some(sid), Some(first)) = (Id20::decode(sid.as_bytes()), verdicts.first()) {
-            if self.sessions.len() >= SESSIONS_MAX {
+            if self.sessions.len() >= NEWCOMERS_MAX {
                 self.sessions.clear();
             }
             let session = Session {

@@ -1,5 +1,6 @@
 //! Clients that read what a room said: the event `history` with an ack. The store is outside; only the client that asks waits.
 
+use crate::bounds::READERS_MAX;
 use crate::book::Namespace;
 use crate::rooms;
 use hub::{AckTo, Context, Event, Member, SocketKey};
@@ -13,8 +14,6 @@ const MARK: u8 = b'h';
 const TOKEN_MARK: u64 = 1 << 62;
 /// The store has so long.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Requests of one shard under way at once.
-const WAITING_MAX: usize = 256;
 
 const BUSY: &str = "The history cannot be read now";
 const BUSY_CODE: &str = "HISTORY_UNAVAILABLE";
@@ -82,7 +81,7 @@ impl Readers {
         let Some((room, ack)) = rooms::asked(socket, event) else {
             return;
         };
-        if !rules.replays.spend(socket) || self.waiting.len() >= WAITING_MAX {
+        if !rules.replays.spend(socket) || self.waiting.len() >= READERS_MAX {
             return socket.refuse(Some(ack), BUSY, BUSY_CODE);
         }
         let Some(namespace) = socket.namespace() else {

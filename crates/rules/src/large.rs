@@ -2,6 +2,7 @@
 //!
 //! While one is on its way to the store, later publications of the same socket wait behind it. Nobody else waits.
 
+use crate::bounds::{LARGE_SHARD_BYTES_MAX, LARGE_SOCKET_BYTES_MAX};
 use crate::forbidden::Forbidden;
 use bytes::Bytes;
 use hub::{AckTo, Author, Context, Emit, Member, SocketKey, notices};
@@ -219,10 +220,6 @@ impl Waiting {
     }
 }
 
-/// Bytes that may wait for large events of one socket, and of all sockets of a shard.
-const SOCKET_BYTES_MAX: usize = 256 * 1024;
-const SHARD_BYTES_MAX: usize = 16 * 1024 * 1024;
-
 const BUSY: &str = "Too much waits for the store of large events";
 
 /// The publications of this shard that wait for the store, or behind one that does.
@@ -309,7 +306,7 @@ impl Queue {
 
     fn has_room(&self, socket: SocketKey, bytes: usize) -> bool {
         let own = self.sockets.get(&socket).map_or(0, |line| line.bytes);
-        own + bytes <= SOCKET_BYTES_MAX && self.bytes + bytes <= SHARD_BYTES_MAX
+        own + bytes <= LARGE_SOCKET_BYTES_MAX && self.bytes + bytes <= LARGE_SHARD_BYTES_MAX
     }
 
     fn wait(

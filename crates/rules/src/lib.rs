@@ -7,6 +7,7 @@
 mod aim;
 mod bags;
 mod book;
+pub mod bounds;
 pub mod bridge;
 mod chat;
 mod config;

@@ -1,13 +1,11 @@
 //! Streams that are no clients': something outside serves them on this thread, so that what it has for the shard, and the shard for it,
 //! wakes no other one.
 
+use crate::bounds::GUESTS_MAX;
 use crate::reactor::{Reactor, Readiness};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-
-/// Those beyond are not taken.
-const GUESTS_MAX: usize = 1_024;
 
 /// A stream and whoever serves it.
 pub trait Guest: Send {

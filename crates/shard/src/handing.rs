@@ -3,6 +3,7 @@
 //! First all *pause*: nobody is read and nobody comes in, until no message is under way between them. Then they *freeze*: a shard looks
 //! at nothing but the orders of the one who froze it. If that one goes away, for whatever reason, they go on as if nothing had been.
 
+use crate::bounds::ROUNDS_MAX;
 use crate::mail::Mail;
 use crate::passing::{Census, Listening, Order, Report, Sessions, Unquiet, Wish, copy};
 use crate::reactor::stream::Stream;
@@ -14,9 +15,6 @@ use hub::{ConnId, Handed, Handing, SessionId};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
-
-/// Rounds of mail after which shards that still write to each other are left alone.
-const ROUNDS_MAX: usize = 200;
 
 impl Shard {
     /// Stands still for somebody, until that one commits or goes away. `takes`: what the next process can go on with.

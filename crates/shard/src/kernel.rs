@@ -20,6 +20,7 @@ pub(crate) fn figures(_: &Stream) -> Option<Kernel> {
 
 #[cfg(target_os = "linux")]
 mod netlink {
+    use crate::bounds::KERNEL_ANSWER_BYTES_MAX;
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
     use rustix::net::{netlink, recv, send, socket_with};
     use std::io;
@@ -31,7 +32,6 @@ mod netlink {
     const TCP: u8 = 6;
     /// The bit of `INET_DIAG_INFO`.
     const WITH_INFO: u8 = 1 << 1;
-    const ANSWER_BYTES_MAX: usize = 4_096;
 
     /// A header (`struct nlmsghdr`) and `struct inet_diag_req_v2`, which names the connection by both of its addresses.
     pub(super) fn question(local: SocketAddr, peer: SocketAddr) -> Vec<u8> {
@@ -68,7 +68,7 @@ mod netlink {
         let protocol = Some(netlink::SOCK_DIAG);
         let socket = socket_with(family, SocketType::DGRAM, flags, protocol)?;
         send(&socket, question, SendFlags::empty())?;
-        let mut answer = vec![0; ANSWER_BYTES_MAX];
+        let mut answer = vec![0; KERNEL_ANSWER_BYTES_MAX];
         let (len, _) = recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
         answer.truncate(len);
         Ok(answer)

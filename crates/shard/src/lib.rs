@@ -2,6 +2,7 @@
 
 mod accept;
 mod arriving;
+mod bounds;
 mod clock;
 mod cores;
 mod effects;

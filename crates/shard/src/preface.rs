@@ -8,7 +8,7 @@ use crate::streams::Got;
 use hub::trust::ProxyProtocol;
 use hub::{ConnId, Turn};
 use std::net::IpAddr;
-use wire::proxy::{self, HEADER_BYTES_MAX, ProxyError};
+use wire::proxy::{self, PROXY_HEADER_BYTES_MAX, ProxyError};
 
 /// Answer for a proxy that was configured without the protocol: whoever set it up should see why.
 const NO_HEADER: &[u8] =
@@ -67,7 +67,7 @@ impl Reader {
     }
 
     fn peek_preface(&mut self, turn: &mut Turn<'_, Hands>, conn: ConnId) -> Preface {
-        let window = &mut self.buf[..HEADER_BYTES_MAX];
+        let window = &mut self.buf[..PROXY_HEADER_BYTES_MAX];
         let len = match turn.world().streams.peek(conn, window) {
             Got::Bytes(len) => len,
             Got::Nothing => return Preface::Unfinished,

@@ -28,7 +28,7 @@ impl Reader {
         // Bytes of one read; a connection with more waits for the next turn.
         let bytes = limits
             .read_bytes_per_turn
-            .max(wire::proxy::HEADER_BYTES_MAX);
+            .max(wire::proxy::PROXY_HEADER_BYTES_MAX);
         Self {
             ready: VecDeque::new(),
             handshakes: VecDeque::new(),

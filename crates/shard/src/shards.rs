@@ -15,8 +15,9 @@ use crate::read::Reader;
 use crate::streams::Streams;
 use crate::turn::Shard;
 use crate::walks::{ShardMemory, Walk, What};
+use hub::bounds::SHARDS_MAX;
 use hub::limits::Limits;
-use hub::mailbox::{Loads, Receiver, SHARDS_MAX, Sender, mailbox};
+use hub::mailbox::{Loads, Receiver, Sender, mailbox};
 use hub::metrics::{Cells, Limit};
 use hub::{
     Carried, HandlerFactory, Hub, Identity, Letter, LiveTrace, Look, MemoryWalk, Outlets, Places,

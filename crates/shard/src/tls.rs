@@ -9,6 +9,7 @@ mod buffers;
 mod failure;
 mod stream;
 
+use crate::bounds::RECORD_BYTES_MAX;
 pub(crate) use buffers::Buffers;
 pub use stream::SecureStream;
 
@@ -21,8 +22,6 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedS
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
-/// Largest record (RFC 5246 §6.2.3; those of TLS 1.3 are smaller).
-const RECORD_BYTES_MAX: usize = 16_384 + 2_048 + 5;
 /// Plaintext encrypted before it is offered to the kernel: two records, and the most that may have to be kept.
 const CHUNK_BYTES: usize = 2 * 16_384;
 /// Header, content type, tag and explicit nonce of one record, generously.

@@ -1,6 +1,7 @@
 //! Questions about a whole table: where the memory of a shard is, which sessions and rooms it has. They come through the shard's mailbox
 //! and are worked on a few thousand slots a turn, after everybody was served, so that nobody waits.
 
+use crate::bounds::WALKS_MAX;
 use hub::{Footprint, Hub, Look, MemoryWalk, Sight};
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -8,8 +9,6 @@ use std::time::Instant;
 
 /// Slots that are looked at in one turn: a fraction of a millisecond.
 const SLOTS_PER_TURN: usize = 2_048;
-/// Walks that wait for their turn. More get no answer; those who ask bound themselves well below it.
-const WALKS_MAX: usize = 64;
 
 /// Bytes of one shard by part.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::listener::STREAMS;
 use crate::names::digits;
 use crate::network::Link;
 use crate::world::World;
-use hub::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
+use hub::bounds::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The CONNECT packet of a client: its name, and a token for hubs that want one.

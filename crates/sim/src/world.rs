@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::settings::{config, rules};
 use fastrand::Rng;
 use hub::config::Config;
-use hub::limits::{LETTERS_PER_TURN, LOG_BYTES_PER_TURN};
+use hub::bounds::{LETTERS_PER_TURN, LOG_BYTES_PER_TURN};
 use hub::mailbox::{mailbox, waker};
 use hub::metrics::Cells;
 use hub::{HandlerFactory, Hub, Identity, Moved, Now, Process, Reply, Spent, Turn};

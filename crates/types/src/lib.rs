@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod target;
 
+pub use bounds::NAMES_MAX;
 pub use proto::{Answer, Target};
-pub use target::{Fault, NAMES_MAX, check_names};
+pub use target::{Fault, check_names};
 
 /// The messages of `proto/sockeye/types/v1/types.proto`, written by `cargo xtask gen`.
 mod proto {

@@ -1,11 +1,9 @@
 //! Which sockets are meant: the one check of it, for whoever says it.
 
+use crate::bounds::NAMES_MAX;
 use crate::Target;
 use std::fmt;
 use wire::base64url::Id20;
-
-/// Names in one list.
-pub const NAMES_MAX: usize = 1_000;
 
 const NOBODY: &str =
     "nobody is meant: name rooms, users or sockets, or set \"all\" to true for the whole namespace";

@@ -4,10 +4,10 @@
 //! An allocator keeps some memory for each size it is asked for. A buffer that grows from whatever length came first asks for
 //! many sizes, and its owners leave a large heap behind: few sizes keep it small.
 
+use crate::bounds::FOURFOLD_BYTES_MAX;
+
 /// The smallest buffer, in bytes; the next sizes are each four times the last.
 const LEAST_BYTES: usize = 64;
-/// Up to here a buffer grows fourfold, then by this much: what holds so large a message never holds much more.
-const FOURFOLD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Appends `bytes` to `buf`, which never needs to hold more than `most`.
 pub fn extend(buf: &mut Vec<u8>, bytes: &[u8], most: usize) {

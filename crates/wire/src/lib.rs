@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod base64url;
+mod bounds;
 pub mod calendar;
 pub mod engineio;
 pub mod growth;

@@ -2,12 +2,12 @@
 //! bytes as lists of forwarding proxies: what is appended to them is always read.
 use std::net::IpAddr;
 use wire::http::{forwarded, x_forwarded_for};
-use wire::proxy::{self, HEADER_BYTES_MAX};
+use wire::proxy::{self, PROXY_HEADER_BYTES_MAX};
 
 pub fn run(bytes: &[u8]) {
     let whole = proxy::parse(bytes);
     if let Ok(Some(header)) = whole {
-        assert!(header.len <= HEADER_BYTES_MAX);
+        assert!(header.len <= PROXY_HEADER_BYTES_MAX);
         assert_eq!(proxy::parse(&bytes[..header.len - 1]), Ok(None));
         let canonical = |client: IpAddr| client.to_canonical() == client;
         assert!(header.client.is_none_or(canonical));

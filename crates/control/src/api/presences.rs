@@ -4,6 +4,7 @@ use super::lists::TURN_TIMEOUT;
 use super::model::{Member, Members};
 use super::problem::{Kind, Problem};
 use super::{Api, may, raw, stopping};
+use hub::bounds::WATCHED_MAX;
 use hub::{Person, Presence, Unwatched, Who};
 use identity::keys::{Caller, Scope};
 use rules::{Outcome, Wanted};
@@ -53,7 +54,7 @@ impl Api {
             }
             Unwatched::TooMany => {
                 let detail = format!(
-                    "cannot ask other nodes for the members of {room:?}: 1000 rooms without members on this node were asked for within \
+                    "cannot ask other nodes for the members of {room:?}: {WATCHED_MAX} rooms without members on this node were asked for within \
                      a minute; ask a node that has members of it, or later"
                 );
                 Problem::new(Kind::Busy, detail)

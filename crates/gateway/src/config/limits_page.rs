@@ -5,21 +5,32 @@ use super::docs::is_fresh;
 use super::keys::KEYS;
 use super::units::format_size;
 use control::{admin, api, page};
-use hub::limits::{
-    DEPTH_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX,
-    HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX, POSITIONS_MAX, PROXY_HEADER_BYTES_MAX,
-    TARGET_BYTES_MAX,
+use hub::bounds::{
+    self, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX,
+    POSITIONS_MAX,
 };
 use hub::metrics::Limit;
 use identity::TOKEN_BYTES_MAX;
 use nodes::ledger::WAITS_MAX;
 use process::flood;
 use std::time::Duration;
+use wire::engineio::webtransport::OPENING_BYTES_MAX;
+use wire::http::{
+    CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX, TRAILERS_MAX,
+};
+use wire::json::DEPTH_MAX;
+use wire::proxy::PROXY_HEADER_BYTES_MAX;
+use wire::socketio::ATTACHMENTS_MAX;
+use wire::websocket::deflate::DEFLATE_ENDS_MAX;
+use wire::websocket::frame::CONTROL_PAYLOAD_MAX;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
+/// A row of the page: how it begins, and its value.
+type Row = (&'static str, String);
+
 /// The fixed limits, in the words of the code that enforces them.
-fn fixed() -> [(&'static str, String); 18] {
+fn fixed() -> [Row; 18] {
     let both = |head: Duration, all: Duration| format!("{} s, {} s", head.as_secs(), all.as_secs());
     let of_room = format!("{HISTORY_EVENTS_MAX}, {}", size(HISTORY_BYTES_MAX));
     let of_shard = format!(
@@ -87,7 +98,7 @@ fn fixed() -> [(&'static str, String); 18] {
 }
 
 /// Those of messages of workers.
-fn of_workers() -> [(&'static str, String); 6] {
+fn of_workers() -> [Row; 6] {
     [
         (
             "bytes of a worker's message",
@@ -116,6 +127,283 @@ fn of_workers() -> [(&'static str, String); 6] {
     ]
 }
 
+/// Those of parsers.
+fn of_parsers() -> [Row; 5] {
+    let lines = format!("{}, {TRAILERS_MAX}", size(CHUNK_LINE_BYTES_MAX));
+    [
+        (
+            "bytes of a chunk-size line or a trailer line, and trailer lines, of a POST body",
+            lines,
+        ),
+        (
+            "bytes of the payload of a control frame",
+            size(CONTROL_PAYLOAD_MAX),
+        ),
+        (
+            "ends of a deflate stream in one message",
+            DEFLATE_ENDS_MAX.to_string(),
+        ),
+        (
+            "attachments of a plain client's message",
+            ATTACHMENTS_MAX.to_string(),
+        ),
+        (
+            "bytes of the packet that opens a stream of WebTransport",
+            size(OPENING_BYTES_MAX),
+        ),
+    ]
+}
+
+/// What a shard remembers of clients.
+fn of_clients() -> [Row; 6] {
+    let tags = format!("{}, {}", grouped(bounds::TAGS_MAX), size(bounds::TAG_BYTES_MAX));
+    let large = format!(
+        "{}, {}",
+        size(rules::bounds::LARGE_SOCKET_BYTES_MAX),
+        size(rules::bounds::LARGE_SHARD_BYTES_MAX)
+    );
+    [
+        (
+            "programs of clients (`User-Agent`) or kinds of claims that a shard tells apart, and bytes of each",
+            tags,
+        ),
+        (
+            "ends of sessions that a shard remembers for operators",
+            grouped(bounds::ENDS_MAX),
+        ),
+        (
+            "namespaces that a session is remembered to have left",
+            bounds::PARTED_MAX.to_string(),
+        ),
+        (
+            "bytes of a member's public data, with presence",
+            size(bounds::INFO_BYTES_MAX),
+        ),
+        (
+            "clients of a shard that wait for a page of history",
+            rules::bounds::READERS_MAX.to_string(),
+        ),
+        (
+            "bytes that wait behind large events, of one socket and of a shard",
+            large,
+        ),
+    ]
+}
+
+/// What a shard keeps for those that come, come back, or listen elsewhere.
+fn of_rooms() -> [Row; 9] {
+    let acks = format!(
+        "{}, {}",
+        grouped(bounds::PARKED_ACKS_MAX),
+        size(bounds::PARKED_ACKS_BYTES_MAX)
+    );
+    let page = format!("{}, {}", bounds::PAGE_SOCKETS, size(bounds::PAGE_BYTES));
+    [
+        (
+            "rooms and users of a shard, and sockets in them, of which other nodes are still to hear",
+            format!("{} of each", grouped(bounds::OPEN_JOINS_MAX)),
+        ),
+        (
+            "journals that a socket was in since its client got something",
+            bounds::FORMERS_MAX.to_string(),
+        ),
+        (
+            "rooms that a socket left and that are remembered (level `cluster`)",
+            bounds::PAST_MEMBERSHIPS_MAX.to_string(),
+        ),
+        ("rooms of one `sockeye:gap`", bounds::GAP_ROOMS_MAX.to_string()),
+        (
+            "namespaces in which workers speak to each node by itself, and that are told apart",
+            grouped(bounds::APART_NAMESPACES_MAX),
+        ),
+        (
+            "bytes of events on their way from shards to history, to channels of programs",
+            format!("{} each", size(bounds::COPIES_BYTES_MAX)),
+        ),
+        (
+            "bytes of lines of a trace that wait for their reader",
+            size(bounds::TRACE_BYTES_MAX),
+        ),
+        (
+            "acks that wait until other nodes know what their client joined, or until a namespace's store has it",
+            acks,
+        ),
+        ("sockets and bytes of a page of such a list", page),
+    ]
+}
+
+/// Those of requests for sessions about which workers decide, and of CONNECTs.
+fn of_openings() -> [Row; 4] {
+    let shard = grouped(rules::bounds::OPENINGS_MAX);
+    let joins = format!(
+        "{} of each backend, {} of each shard",
+        grouped(backend::JOINS_MAX),
+        grouped(rules::bounds::NEWCOMERS_MAX)
+    );
+    [
+        (
+            "header lines and content that a worker's verdict adds to an answer",
+            size(backend::VERDICT_BYTES_MAX),
+        ),
+        (
+            "requests for sessions that wait for a worker's verdict",
+            format!("half of `queue_max`, and {shard} of each shard"),
+        ),
+        (
+            "clients that a worker let in and that have not joined",
+            joins,
+        ),
+        (
+            "bytes of the payload of a CONNECT to a backend",
+            format!("{}, or `socket_max`", size(backend::AUTH_BYTES_MAX)),
+        ),
+    ]
+}
+
+/// What one client or one turn has, and the chat profile.
+fn of_turns() -> [Row; 5] {
+    [
+        (
+            "timers, late acks, ended tokens, sockets of lists, announced rooms, sockets that a directory is told of, clients told of a shutdown and idle connections closed with it, in one turn",
+            format!("{} of each", grouped(bounds::CHORES_PER_TURN)),
+        ),
+        (
+            "bytes sent after the end of a connection",
+            size(bounds::IGNORED_BYTES_MAX as usize),
+        ),
+        (
+            "packets of one POST body before others have their turn",
+            grouped(bounds::POST_PACKETS_PER_TURN),
+        ),
+        (
+            "characters of a chat message",
+            grouped(rules::bounds::CONTENT_UNITS_MAX),
+        ),
+        (
+            "characters of a name in the chat profile",
+            rules::bounds::NAME_CHARS_MAX.to_string(),
+        ),
+    ]
+}
+
+/// What a record for the next process has room for.
+fn of_upgrades() -> [Row; 2] {
+    use handoff::bounds::{NAME_BYTES_MAX, OWED_MAX, ROOMS_MAX, SOCKETS_MAX};
+    let all = [SOCKETS_MAX, ROOMS_MAX, OWED_MAX, OWED_MAX].map(grouped);
+    [
+        (
+            "namespaces of a session, rooms of a socket, answers that its client waits for, and those that it owes, in an upgrade",
+            all.join(", "),
+        ),
+        (
+            "bytes of the name of a namespace, room or user, in an upgrade",
+            size(NAME_BYTES_MAX),
+        ),
+    ]
+}
+
+/// What is kept of workers and for programs.
+fn of_programs() -> [Row; 11] {
+    let failures = format!(
+        "{}, {}",
+        grouped(backend::FAILURES_MAX),
+        backend::FAILURES_WHEN_FULL
+    );
+    let roll = format!(
+        "{}, {}",
+        grouped(bounds::ROLL_GONE_MAX),
+        grouped(bounds::ROLL_WORDS_MAX)
+    );
+    [
+        (
+            "workers of one backend on one node",
+            grouped(backend::WORKERS_MAX),
+        ),
+        (
+            "bytes of a worker's name (`hello.instance`)",
+            size(backend::INSTANCE_BYTES_MAX),
+        ),
+        (
+            "workers of a backend that were given up and are remembered",
+            backend::PAST_MAX.to_string(),
+        ),
+        (
+            "queries of one worker that wait for their answers",
+            grouped(backend::QUERIES_MAX),
+        ),
+        (
+            "questions of all workers of a backend to each other that wait for their answers",
+            grouped(backend::ROUNDS_MAX),
+        ),
+        (
+            "bytes of the answers to one query",
+            size(backend::ANSWERS_BYTES_MAX),
+        ),
+        (
+            "`Failed` that a worker has not handled, and while `queue_max` is used up",
+            failures,
+        ),
+        (
+            "bytes of the data that a worker gives a socket",
+            size(backend::DATA_BYTES_MAX),
+        ),
+        (
+            "ends of nodes that wait for a worker",
+            backend::NODES_GONE_MAX.to_string(),
+        ),
+        (
+            "rooms without members on a shard whose people programs ask for, within a minute",
+            grouped(bounds::WATCHED_MAX),
+        ),
+        (
+            "sockets of a shard that ended before a directory was told, and words that wait for it",
+            roll,
+        ),
+    ]
+}
+
+/// Those of servers of Node in the cluster.
+fn of_foreigners() -> [Row; 6] {
+    let lists = format!(
+        "{}, {}",
+        grouped(compat::bounds::ROOMS_MAX),
+        grouped(compat::bounds::SOCKETS_MAX)
+    );
+    [
+        (
+            "bytes of a message of a server of Node",
+            size(compat::bounds::MESSAGE_BYTES_MAX),
+        ),
+        ("rooms in one list of it, and sockets in one answer", lists),
+        (
+            "questions of these servers that are open, and ours",
+            format!("{} of each", grouped(compat::bounds::OPEN_MAX)),
+        ),
+        (
+            "lists of the largest size that are gathered for them at once",
+            compat::bounds::LISTS_MAX.to_string(),
+        ),
+        (
+            "their servers of one namespace that are remembered by name",
+            grouped(compat::bounds::SERVERS_MAX),
+        ),
+        (
+            "bytes of the latest letters of a namespace, for a server that appears",
+            format!("{} for each dialect", size(compat::bounds::TAIL_BYTES_MAX)),
+        ),
+    ]
+}
+
+/// All of these.
+fn all_fixed() -> impl Iterator<Item = Row> {
+    let of_clients = of_parsers().into_iter().chain(of_clients());
+    let of_clients = of_clients.chain(of_rooms()).chain(of_turns());
+    let of_others = of_workers().into_iter().chain(of_programs());
+    let of_others = of_others.chain(of_openings());
+    let of_others = of_others.chain(of_foreigners()).chain(of_upgrades());
+    fixed().into_iter().chain(of_clients).chain(of_others)
+}
+
 fn size(bytes: usize) -> String {
     format_size(bytes as u64)
 }
@@ -138,10 +426,7 @@ fn value(label: &str) -> Option<String> {
     {
         return default(name).or_else(|| default(&format!("limits.{name}")));
     }
-    let found = fixed()
-        .into_iter()
-        .chain(of_workers())
-        .find(|(name, _)| *name == label);
+    let found = all_fixed().find(|(name, _)| *name == label);
     found.map(|(_, value)| value)
 }
 
@@ -192,7 +477,7 @@ fn the_page_has_a_row_for_every_bound_and_for_all_that_is_fixed() {
         let has_row = labels.contains(&format!("`{path}`").as_str());
         assert!(shapes || has_row, "{path}");
     }
-    for (name, _) in fixed().into_iter().chain(of_workers()) {
+    for (name, _) in all_fixed() {
         assert!(labels.contains(&name), "{name}");
     }
     for label in labels.iter().filter(|label| label.starts_with('`')) {

@@ -4,6 +4,7 @@
 use super::units;
 use ::units::nearest;
 use hub::config::Rate;
+use hub::bounds::NODES_MAX;
 use identity::Secret;
 use std::time::Duration;
 use toml::de::DeValue;
@@ -34,8 +35,8 @@ pub enum Kind {
 /// What stands for a secret wherever settings are shown.
 const MASK: &str = "***";
 
-/// Highest node number: ten bits of every id.
-pub const NODE_MAX: u64 = 1023;
+/// Highest node number: every id has room for so many.
+pub const NODE_MAX: u64 = NODES_MAX as u64 - 1;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {

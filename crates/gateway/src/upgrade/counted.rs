@@ -4,7 +4,7 @@ use super::line::{Broken, Line};
 use control::api::{self, Past};
 use control::metrics::node::Node as Facts;
 use control::metrics::{Before, Counted, Shards as Cells, counted};
-use handoff::bounds::{ANSWER_BYTES_MAX, BATCH_BYTES, COUNTERS};
+use handoff::bounds::{ANSWER_BYTES_MAX, BATCH_BYTES, CALLS_MAX, COUNTERS};
 use handoff::{Batch, Called, Caller, Counter, Kind, Ledger};
 use shard::{Limiting, Shards};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ const STEP: Duration = Duration::from_secs(10);
 /// Pages of the table of limiters in one message.
 const PAGES: usize = 16;
 const _: () = assert!(api::ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX);
+const _: () = assert!(api::KEYS_MAX <= CALLS_MAX);
 
 /// Where it is counted in this process.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! long questions to the control plane stay open, and how much of the process's memory is used.
 
 use crate::books::config;
-use crate::books::limits::SHED_INTERVAL_MS;
+use crate::bounds::SHED_INTERVAL_MS;
 use crate::books::metrics::Limit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};

@@ -1,22 +1,9 @@
 //! Sessions that are to leave: whose time has come, who waits for a quiet moment, and when those that are turned away may come back.
 
+use crate::bounds::{IDLE_MS_MAX, LEAVE_LOOKS_MAX, LEAVE_LOOK_MS, LEAVE_STEP_MS, PAUSE_MS, QUIET_MS, SPREAD_MIN_MS};
 use crate::tables::slot::{SessionId, SessionKey};
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, VecDeque};
-
-/// The time of more sessions comes in steps of this many milliseconds.
-const STEP_MS: u64 = 20;
-/// Sessions whose time has come are looked at this often, and so many of them at once.
-const LOOK_MS: u64 = 2;
-const LOOKS_MAX: usize = 4_096;
-/// A client that said something so long ago, and nothing since, has begun a pause. Its next word is as far away as it can be.
-const QUIET_MS: u64 = 4;
-/// Later in a pause its next word may be on the way.
-const PAUSE_MS: u64 = 12;
-/// A client that is silent for longer speaks so rarely that any moment is a good one.
-const IDLE_MS_MAX: u64 = 1_000;
-/// Clients of one process do not all come back within the same second, however short the window.
-const SPREAD_MIN_MS: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) enum Drain {
@@ -238,8 +225,8 @@ impl Leaving {
     pub(super) fn next_due(&self, now_ms: u64) -> u64 {
         let pause = match (self.untold, self.due.is_empty()) {
             (1.., _) => 0,
-            (0, true) => STEP_MS,
-            (0, false) => LOOK_MS,
+            (0, true) => LEAVE_STEP_MS,
+            (0, false) => LEAVE_LOOK_MS,
         };
         now_ms + pause
     }
@@ -266,7 +253,7 @@ impl Leaving {
             session,
             since_ms: now_ms,
         }));
-        let looks = self.due.len().min(LOOKS_MAX);
+        let looks = self.due.len().min(LEAVE_LOOKS_MAX);
         self.due.drain(..looks).collect()
     }
 

@@ -1,5 +1,6 @@
 //! The accounts of users and addresses with the rates of messages and new sessions.
 
+use crate::bounds::LOT_MAX;
 use crate::access::budgets::{Budgets, Key, Share};
 use crate::access::cells::Shared;
 use crate::access::gcra::{Exceeded, Gcra, Meter};
@@ -330,7 +331,6 @@ impl Meters {
 
 /// At most one part in 256 of the smaller rate.
 fn lot(rates: &Rates) -> u8 {
-    const LOT_MAX: u32 = 16;
     let rates = [rates.user, rates.address].into_iter().flatten();
     let smallest = rates.map(|rate| rate.events).min();
     smallest.map_or(0, |events| (events / 256).clamp(1, LOT_MAX) as u8)

@@ -1,7 +1,8 @@
 //! What a hub is told at start. Plain data: files, environment and flags are the binary's business.
 
 use crate::books::heartbeat::{Step, Stretch};
-use crate::books::limits::{BEHIND_MAX_MS, Limits};
+use crate::books::limits::Limits;
+use crate::bounds::BEHIND_MAX_MS;
 use crate::books::proxies::Proxies;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

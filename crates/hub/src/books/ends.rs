@@ -1,15 +1,11 @@
 //! How the last sessions ended, and what led to it: for operators, who ask when the session is gone.
 
+use crate::bounds::{ENDED_USER_CHARS_MAX, ENDS_MAX};
 use crate::books::close::CloseReason;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::base64url::Id20;
-
-/// Ends that a shard remembers. The newest one takes the place of the oldest.
-pub const ENDS_MAX: usize = 1_000;
-/// A longer name of a user is cut.
-const USER_CHARS_MAX: usize = 128;
 
 /// The end of a session.
 #[derive(Clone, Debug)]
@@ -46,9 +42,9 @@ impl Ends {
     pub(crate) fn note(&mut self, ended: Option<Ended>) {
         let Some(mut ended) = ended else { return };
         if let Some(user) = &ended.user
-            && user.len() > USER_CHARS_MAX
+            && user.len() > ENDED_USER_CHARS_MAX
         {
-            ended.user = Some(user.chars().take(USER_CHARS_MAX).collect());
+            ended.user = Some(user.chars().take(ENDED_USER_CHARS_MAX).collect());
         }
         if self.0.len() == ENDS_MAX {
             self.0.pop_front();

@@ -1,115 +1,10 @@
-//! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
+//! Every bound of the data plane that a setting changes, and its default. Each has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
 
+use crate::bounds::{
+    HISTORY_BYTES_MAX, MAILBOX_BYTES_MAX, MAILBOX_MESSAGES_MAX, POST_PACKETS_PER_TURN,
+    SHED_BACKLOG_MIN, SQUEEZED_BYTES_MAX,
+};
 use std::time::Duration;
-pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
-pub use wire::json::DEPTH_MAX;
-pub use wire::proxy::HEADER_BYTES_MAX as PROXY_HEADER_BYTES_MAX;
-
-/// Shards that a process may have: an id names its shard in eight bits.
-pub const SHARDS_MAX: usize = 256;
-
-/// Simulations of known faults have turns that a few events fill.
-const SMALL_SHARES: bool = cfg!(feature = "faults");
-
-/// Peers are spared for at most this long while input is left unread.
-pub(crate) const BEHIND_MAX_MS: u64 = 10_000;
-/// Bytes of encoded output after which a turn flushes: a processor's cache holds about as much.
-pub const LOG_BYTES_PER_TURN: usize = match SMALL_SHARES {
-    true => 4 * 1024,
-    false => 2 * 1024 * 1024,
-};
-/// A turn that reached its deliveries goes on until it had so many broadcasts: in huge rooms each call of the flush brings more.
-pub(crate) const BROADCASTS_PER_TURN_MIN: u64 = 32;
-/// Messages to other shards after which a turn ends, and their bytes: a mailbox is never filled in one turn.
-pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
-    true => 16,
-    false => 16 * 1024,
-};
-pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
-/// Bytes of lists of sockets that a turn makes or takes in: some 2,000 sockets, each of which costs a few allocations.
-pub const LIST_BYTES_PER_TURN: usize = match SMALL_SHARES {
-    true => 512,
-    false => 256 * 1024,
-};
-/// Sockets of one page of a list, and bytes after which a page ends: what is said to clients waits for no more than a few pages.
-pub(crate) const PAGE_SOCKETS: usize = 256;
-pub(crate) const PAGE_BYTES: usize = 64 * 1024;
-const _: () = assert!(
-    SMALL_SHARES || PAGE_SOCKETS * 4 <= CHORES_PER_TURN && PAGE_BYTES * 4 <= LIST_BYTES_PER_TURN
-);
-/// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, sockets
-/// that lists describe, rooms that are announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
-pub const CHORES_PER_TURN: usize = 1024;
-/// Messages of other shards that are worked on in one turn.
-pub(crate) const MAILS_PER_TURN: usize = 4096;
-/// Connections that may use up their rejections in one turn before other flooding connections wait for the next.
-pub(crate) const FLOODS_PER_TURN: u32 = 4;
-
-/// Defaults of the mailbox.
-const MAILBOX_MESSAGES_MAX: usize = 65_536;
-const MAILBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-// One turn fills no mailbox, and its log is far from the end of 32-bit positions.
-const _: () = assert!(LETTERS_PER_TURN * 4 <= MAILBOX_MESSAGES_MAX);
-const _: () = assert!(LETTER_BYTES_PER_TURN * 4 <= MAILBOX_BYTES_MAX);
-const _: () = assert!(LOG_BYTES_PER_TURN < u32::MAX as usize / 16);
-
-/// Events kept per room.
-pub const HISTORY_EVENTS_MAX: usize = 50;
-/// Bytes kept per room.
-pub const HISTORY_BYTES_MAX: usize = 64 * 1024;
-/// Rooms with history per shard; the one least recently written makes way.
-pub const HISTORY_ROOMS_MAX: usize = 10_000;
-/// Rooms of an event stream that have a place in its ids: these stay within 4 KiB.
-pub const POSITIONS_MAX: usize = 120;
-/// Bytes kept per shard: many full rooms are fewer rooms.
-pub const HISTORY_TOTAL_BYTES_MAX: usize = 64 * 1024 * 1024;
-// No room takes the place of many others, and a history fits into an outbox beside what else is said.
-const _: () = assert!(HISTORY_BYTES_MAX * 64 <= HISTORY_TOTAL_BYTES_MAX);
-const _: () = assert!(HISTORY_BYTES_MAX * 4 <= Limits::DEFAULT.outbox_bytes_max);
-
-/// What may wait for one connection while too much waits in the whole process.
-pub(crate) const SQUEEZED_BYTES_MAX: usize = 16 * 1024;
-const _: () = assert!(SQUEEZED_BYTES_MAX <= Limits::DEFAULT.outbox_bytes_max);
-
-/// Packets of one POST body that are taken in before others have their turn.
-pub(crate) const POST_PACKETS_PER_TURN: usize = 1_024;
-const _: () = assert!(POST_PACKETS_PER_TURN <= Limits::DEFAULT.post_packets_max);
-
-/// Namespaces that a session is remembered to have left. A client may join and leave any number of them; the bytes that wait in
-/// its sockets name few.
-pub(crate) const PARTED_MAX: usize = 32;
-
-/// Times that a session may show a new token in a minute, or once for each of its namespaces if they can be more: looking at a
-/// token costs more than taking a message.
-pub(crate) const REFRESHES: u32 = 30;
-pub(crate) const REFRESHES_PER: Duration = Duration::from_secs(60);
-
-/// Bytes of the answers and lists that all open rounds of a shard keep, and of the lists that it makes for others. All that is above
-/// it is left out, and the result says that it is not complete.
-pub const ROUND_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Bytes of the acks that wait on one way: until other nodes know what their clients joined, or until a namespace's store has it.
-pub(crate) const PARKED_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// A connection from the reserve must show within this time why it is served.
-pub(crate) const RESERVE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Connections beyond twice the bound and this many are dropped unheard: being told is for people, not for floods.
-pub(crate) const CROWD_SLACK: u32 = 16;
-/// Bytes that are read and dropped after the end of a connection.
-pub(crate) const IGNORED_BYTES_MAX: u32 = 256 * 1024;
-/// Trusted hops that are followed back; a longer chain is a loop.
-pub(crate) const HOPS_MAX: usize = 64;
-/// How often the slowest readers are looked for when memory is short, and how many of them go at a time.
-pub(crate) const SHED_INTERVAL_MS: u64 = 250;
-pub(crate) const SHED_CONNS: usize = 16;
-/// A client with less output waiting than this is not shed.
-pub(crate) const SHED_BACKLOG_MIN: usize = 64 * 1024;
-
-/// Bytes of a token. A longer one is refused before anybody is asked about it.
-pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
-const _: () = assert!(TOKEN_BYTES_MAX <= HEAD_BYTES_MAX);
 
 /// Bounds per connection, session and shard. Bytes and counts carry their unit in the name.
 #[derive(Clone, Debug, PartialEq)]
@@ -228,3 +123,8 @@ const _: () = assert!(Limits::DEFAULT.outbox_bytes_max * 64 <= Limits::DEFAULT.w
 const _: () = assert!(Limits::DEFAULT.read_bytes_per_turn <= Limits::DEFAULT.outbox_bytes_max);
 // A client that is shed can have so much waiting.
 const _: () = assert!(SHED_BACKLOG_MIN <= Limits::DEFAULT.outbox_bytes_max);
+// A room's history fits into an outbox beside what else is said.
+const _: () = assert!(HISTORY_BYTES_MAX * 4 <= Limits::DEFAULT.outbox_bytes_max);
+// What bounds a connection in need, or a turn, bounds less than the setting.
+const _: () = assert!(SQUEEZED_BYTES_MAX <= Limits::DEFAULT.outbox_bytes_max);
+const _: () = assert!(POST_PACKETS_PER_TURN <= Limits::DEFAULT.post_packets_max);

@@ -1,7 +1,7 @@
 //! Whose word is taken for a client's address. Anybody can write a header, so only what a trusted proxy says counts, and of a
 //! list of addresses only as much as trusted proxies appended: the client is the rightmost address that is none of theirs.
 
-use crate::books::limits::HOPS_MAX;
+use crate::bounds::HOPS_MAX;
 use std::net::IpAddr;
 use wire::http;
 

@@ -1,6 +1,7 @@
 //! The slowest rooms of a shard: those for whose members most bytes wait. Nothing is noted for them while events pass: whoever asks walks the
 //! sessions.
 
+use crate::bounds::SLOW_ROOMS_MAX;
 use crate::clients::session::Session;
 use crate::parts::Parts;
 use crate::rooms::room::Room;
@@ -9,9 +10,6 @@ use foldhash::fast::FixedState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Rooms that are told apart at the end. Twice as many while a walk is under way: then those with less are left out, and what waited for them is
-/// no longer known.
-const ROOMS_MAX: usize = 4_096;
 /// Rooms of one session that are looked at: more would take too long for one turn.
 const ROOMS_OF_SESSION: usize = 1_024;
 
@@ -62,8 +60,8 @@ impl Slow {
         let wait = self.0.entry(room).or_default();
         wait.behind += 1;
         wait.bytes += bytes;
-        if self.0.len() >= 2 * ROOMS_MAX {
-            let kept = self.take().into_iter().take(ROOMS_MAX);
+        if self.0.len() >= 2 * SLOW_ROOMS_MAX {
+            let kept = self.take().into_iter().take(SLOW_ROOMS_MAX);
             self.0 = kept.collect();
         }
     }
@@ -96,10 +94,10 @@ mod tests {
         for (n, room) in rooms.iter().enumerate() {
             slow.add(*room, 1 + n as u64 % 7);
             slow.add(rooms[11], 1_000);
-            assert!(slow.0.len() < 2 * ROOMS_MAX);
+            assert!(slow.0.len() < 2 * SLOW_ROOMS_MAX);
         }
         let slowest = slow.take();
-        assert!(slowest.len() < 2 * ROOMS_MAX, "{}", slowest.len());
+        assert!(slowest.len() < 2 * SLOW_ROOMS_MAX, "{}", slowest.len());
         let (room, wait) = slowest[0];
         assert_eq!((room, wait.behind), (rooms[11], 30_001));
         assert!(slowest.is_sorted_by_key(|(_, wait)| Reverse(wait.bytes)));

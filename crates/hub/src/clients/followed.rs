@@ -1,8 +1,9 @@
 //! Sessions and sockets that somebody follows, and the lines about what passes them.
 
+use crate::bounds::FOLLOWED_MAX;
 use crate::clients::people::People;
 use crate::clients::trace::{self, Speaker, Subject, TraceDecision, TraceWho};
-use crate::clients::traces::{FOLLOWED_MAX, Followers, NOT_READY, Passing, Traces, is_in_share};
+use crate::clients::traces::{Followers, NOT_READY, Passing, Traces, is_in_share};
 use crate::dialect::speech::{Author, Emit};
 use crate::tables::id::socket_made_ms;
 use crate::tables::slot::{NamespaceId, SessionId, SocketId, SocketKey};

@@ -1,7 +1,8 @@
 //! The connections of a shard, what waits of what they sent, and what is on its way to them.
 
 use crate::books::faults::{self, Fault};
-use crate::books::limits::{Limits, SQUEEZED_BYTES_MAX};
+use crate::books::limits::Limits;
+use crate::bounds::SQUEEZED_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
 use crate::clients::conn::{Conn, State};
 use crate::clients::intake::Intake;

@@ -1,20 +1,12 @@
 //! The roll: which sockets are here, for a directory that programs outside read. A hub notes which ones changed, and tells how each is
 //! now, once in a while: what changed ten times in between is told once. Without a directory nothing is noted.
 
+use crate::bounds::{CHORES_PER_TURN, ROLL_GONE_MAX, ROLL_TELL_MS, ROLL_WORDS_MAX};
 use crate::tables::slot::SocketKey;
 use crossbeam_queue::SegQueue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::base64url::Id20;
-
-/// A hub tells what changed this often.
-pub(crate) const TELL_MS: u64 = 500;
-/// Sockets of one turn; the others wait for the next ones.
-pub(crate) const TOLD_PER_TURN: usize = 1_024;
-/// Words that may wait for their reader. Above it hubs keep what they have.
-const WAITING_MAX: usize = 65_536;
-/// Sockets that ended and were not told. Above it a hub forgets them, and calls its whole roll anew.
-const GONE_MAX: usize = 65_536;
 
 /// The state of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +50,7 @@ impl RollCall {
     }
 
     fn has_room(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) < WAITING_MAX
+        self.waiting.load(Ordering::Relaxed) < ROLL_WORDS_MAX
     }
 
     fn tell(&self, word: RollWord) {
@@ -98,7 +90,7 @@ impl Roll {
     }
 
     pub(crate) fn gone(&mut self, id: Id20) {
-        if self.gone.len() < GONE_MAX {
+        if self.gone.len() < ROLL_GONE_MAX {
             self.gone.push(id);
         } else {
             self.anew = true;
@@ -117,7 +109,7 @@ impl Roll {
         if self.due_ms().is_none_or(|due_ms| now_ms < due_ms) {
             return None;
         }
-        self.due_ms = now_ms + TELL_MS;
+        self.due_ms = now_ms + ROLL_TELL_MS;
         if !call.has_room() {
             return None;
         }
@@ -126,7 +118,7 @@ impl Roll {
             self.gone.clear();
             self.changed.clear();
         }
-        let rest = self.changed.len().saturating_sub(TOLD_PER_TURN);
+        let rest = self.changed.len().saturating_sub(CHORES_PER_TURN);
         if rest > 0 {
             self.due_ms = now_ms + 1;
         }
@@ -186,7 +178,7 @@ mod tests {
         for n in 0..400_000 {
             roll.gone(id(n));
             if n % 1_000 == 0 {
-                now_ms += TELL_MS;
+                now_ms += ROLL_TELL_MS;
                 if let Some(telling) = roll.begin(now_ms) {
                     let gone = telling.gone.iter();
                     gone.for_each(|id| telling.word(RollWord::Gone(*id)));
@@ -194,11 +186,11 @@ mod tests {
             }
         }
         let waiting = call.waiting.load(Ordering::Relaxed);
-        assert!(waiting <= WAITING_MAX + 1_000, "{waiting}");
-        assert!(roll.heap_bytes() <= 2 * GONE_MAX * size_of::<Id20>());
+        assert!(waiting <= ROLL_WORDS_MAX + 1_000, "{waiting}");
+        assert!(roll.heap_bytes() <= 2 * ROLL_GONE_MAX * size_of::<Id20>());
         roll.changed(Key::new(SocketId::at(1), 0));
         while call.next().is_some() {}
-        let telling = roll.begin(now_ms + TELL_MS).expect("there is room");
+        let telling = roll.begin(now_ms + ROLL_TELL_MS).expect("there is room");
         assert!(telling.anew && telling.gone.is_empty() && telling.changed.is_empty());
         assert_eq!(roll.due_ms(), None);
     }

@@ -1,7 +1,7 @@
 //! A session: one client's presence, whatever transport carries it.
 
 use crate::books::claims::Claims;
-use crate::books::limits::PARTED_MAX;
+use crate::bounds::PARTED_MAX;
 use crate::clients::client::Client;
 use crate::clients::get::Get;
 use crate::clients::heart::Heart;

@@ -2,7 +2,7 @@
 
 use crate::books::Books;
 use crate::books::faults::{self, Fault};
-use crate::books::limits::HISTORY_BYTES_MAX;
+use crate::bounds::HISTORY_BYTES_MAX;
 use crate::books::metrics::Limit;
 use crate::clients::line::Line;
 use crate::clients::people::People;

@@ -1,12 +1,8 @@
 //! Texts that many sessions share, such as the names of their programs: each is kept once, and a session keeps a number.
 
+use crate::bounds::{TAGS_MAX, TAG_BYTES_MAX};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Texts of one kind at most. A client that brings one more has none.
-const TAGS_MAX: usize = 1_024;
-/// What is longer is cut.
-const TAG_BYTES_MAX: usize = 512;
 
 /// The number of a text; zero is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

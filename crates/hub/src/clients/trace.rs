@@ -1,6 +1,7 @@
 //! A live trace: what an operator wants to see as it passes, and the lines that wait for him. Shards write, one reader outside reads;
 //! nobody waits for the reader.
 
+use crate::bounds::{TRACE_ARGS_BYTES_MAX, TRACE_BYTES_MAX, TRACE_NAME_BYTES_MAX, TRACE_ROOMS_MAX, TRACE_SHAPES_MAX};
 use crate::clients::marks::Marks;
 use crate::output::copies::{Copies, Weigh};
 use std::fmt;
@@ -9,18 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wire::base64url::Id20;
 use wire::json;
 
-/// Bytes of lines that wait for their reader.
-const WAITING_BYTES_MAX: usize = 1 << 20;
 /// Cost of a line beside its texts.
 const OVERHEAD_BYTES: usize = 256;
-/// A longer name is cut: clients choose it.
-const NAME_BYTES_MAX: usize = 128;
-/// Longer arguments are cut, where they are shown at all.
-const ARGS_BYTES_MAX: usize = 4_096;
-/// Arguments whose shape is told.
-const SHAPES_MAX: usize = 8;
-/// Rooms of one line.
-const ROOMS_MAX: usize = 8;
 
 /// The thing that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,7 +193,7 @@ impl LiveTrace {
             subject,
             namespace: namespace.map(Box::from),
             bounds,
-            lines: Copies::bounded(WAITING_BYTES_MAX),
+            lines: Copies::bounded(TRACE_BYTES_MAX),
             pace: AtomicU64::new(0),
             hurried: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -292,13 +283,13 @@ impl LiveTrace {
 
 /// A name, or its beginning.
 pub(crate) fn name(text: &str) -> Box<str> {
-    cut(text, NAME_BYTES_MAX).into()
+    cut(text, TRACE_NAME_BYTES_MAX).into()
 }
 
 pub(crate) fn rooms(names: &[&str]) -> Vec<Box<str>> {
     names
         .iter()
-        .take(ROOMS_MAX)
+        .take(TRACE_ROOMS_MAX)
         .map(|room| name(room))
         .collect()
 }
@@ -309,14 +300,14 @@ fn cut(text: &str, max: usize) -> &str {
 
 /// Arguments as they are.
 pub(crate) fn payload(args: &str) -> Box<str> {
-    cut(args, ARGS_BYTES_MAX).into()
+    cut(args, TRACE_ARGS_BYTES_MAX).into()
 }
 
 /// Types and sizes of arguments, and nothing of their content.
 pub(crate) fn shape(args: &str, attachments: &[Vec<u8>]) -> Box<str> {
     let mut shapes: Vec<String> = Vec::new();
     let mut all = json::Elements::bare(args);
-    for raw in all.by_ref().take(SHAPES_MAX) {
+    for raw in all.by_ref().take(TRACE_SHAPES_MAX) {
         shapes.push(match raw.as_bytes().first() {
             Some(b'"') => format!("string({})", raw.len().saturating_sub(2)),
             Some(b'{') if raw.starts_with("{\"_placeholder\"") => "binary".to_owned(),
@@ -330,7 +321,7 @@ pub(crate) fn shape(args: &str, attachments: &[Vec<u8>]) -> Box<str> {
     if all.next().is_some() {
         shapes.push("…".to_owned());
     }
-    let sizes = attachments.iter().take(SHAPES_MAX);
+    let sizes = attachments.iter().take(TRACE_SHAPES_MAX);
     shapes.extend(sizes.map(|bytes| format!("attachment({})", bytes.len())));
     shapes.join(", ").into()
 }
@@ -410,13 +401,13 @@ mod tests {
             (lines + 1, bytes + line.bytes())
         });
         assert_eq!(lines + trace.dropped(), 1_000);
-        assert!(bytes <= WAITING_BYTES_MAX && lines > 200, "{lines} {bytes}");
+        assert!(bytes <= TRACE_BYTES_MAX && lines > 200, "{lines} {bytes}");
     }
 
     #[test]
     fn names_are_cut_between_letters() {
         let long = "é".repeat(500);
-        assert_eq!(name(&long).len(), NAME_BYTES_MAX);
-        assert_eq!(name(&format!("x{long}")).len(), NAME_BYTES_MAX - 1);
+        assert_eq!(name(&long).len(), TRACE_NAME_BYTES_MAX);
+        assert_eq!(name(&format!("x{long}")).len(), TRACE_NAME_BYTES_MAX - 1);
     }
 }

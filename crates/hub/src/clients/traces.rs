@@ -1,6 +1,7 @@
 //! The live traces that a shard follows. While there are none, an event pays one test for them at each of its stations; all the rest is
 //! here, and cold.
 
+use crate::bounds::{CHOSEN_MAX, FOLLOWED_MAX, TRACED_ACKS_MAX, TRACED_LINES_MAX, TRACED_ROOMS_MAX, TRACES_MAX};
 use crate::clients::marks::Marks;
 use crate::clients::trace::{
     self, LiveTrace, Speaker, Subject, TraceDecision, TraceLine, TraceWho,
@@ -15,19 +16,6 @@ use std::sync::Arc;
 use wire::base64url::Id20;
 use wire::json;
 
-/// Traces of one shard. Those who begin them bound themselves below it.
-const LIVE_MAX: usize = 64;
-/// Events whose answers are waited for. The newest takes the place of the oldest.
-const ASKED_MAX: usize = 1_024;
-/// Rooms that one event may be noted for.
-const SPOKEN_MAX: usize = 32;
-/// Lines that wait for the line of the event that caused them.
-const HELD_MAX: usize = 256;
-/// Sockets of one user that one event is told of.
-pub(super) const FOLLOWED_MAX: usize = 32;
-
-/// Sockets of sessions that chance has chosen. A session beyond it is not followed, and counts as a line that was dropped.
-const CHOSEN_MAX: usize = 1_024;
 /// A share is so many of these.
 const SHARE_OF: u64 = 10_000;
 
@@ -93,7 +81,7 @@ impl Traces {
     pub(crate) fn begin(&mut self, shard: u16, now: Now, trace: Arc<LiveTrace>) {
         self.begin_turn(now);
         self.shard = shard;
-        if self.live.len() < LIVE_MAX && !trace.is_over(now.wall_ms) {
+        if self.live.len() < TRACES_MAX && !trace.is_over(now.wall_ms) {
             trace.begin(now.wall_ms);
             self.live.push(trace);
         }
@@ -143,7 +131,7 @@ impl Traces {
 
     /// An answer to this event is to be told.
     pub(crate) fn expect(&mut self, socket: SocketKey, id: u64, event: &str) {
-        if self.asked.len() == ASKED_MAX {
+        if self.asked.len() == TRACED_ACKS_MAX {
             self.asked.pop_front();
         }
         self.asked.push_back(Asked {
@@ -163,7 +151,7 @@ impl Traces {
     /// The event that is at its handler goes to these rooms.
     pub(crate) fn spoken(&mut self, rooms: &[&str]) {
         if let Some(hearing) = &mut self.hearing
-            && hearing.rooms.len() < SPOKEN_MAX
+            && hearing.rooms.len() < TRACED_ROOMS_MAX
         {
             hearing.rooms.extend(trace::rooms(rooms));
         }
@@ -246,7 +234,7 @@ impl Traces {
                 redact(marks, &mut line, passing.args);
             }
             match &mut self.hearing {
-                Some(hearing) if hearing.held.len() < HELD_MAX => {
+                Some(hearing) if hearing.held.len() < TRACED_LINES_MAX => {
                     hearing.held.push((Arc::clone(trace), line));
                 }
                 _ => trace.note(line),

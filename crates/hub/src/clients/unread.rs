@@ -1,6 +1,6 @@
 //! What came on a connection and is not worked on yet: its bytes, why they wait, and how long they may.
 
-use crate::books::limits::IGNORED_BYTES_MAX;
+use crate::bounds::IGNORED_BYTES_MAX;
 use wire::growth;
 
 /// Input of a connection that waits.

@@ -1,9 +1,9 @@
 //! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
+use crate::bounds::{NODES_MAX, PARKED_ACKS_BYTES_MAX};
 use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Ledger, Stock};
-use crate::books::limits::PARKED_BYTES_MAX;
 use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Address, More, Response, Return, RoundId, Target};
 use crate::cluster::neighbours::{Abilities, Neighbours};
@@ -310,7 +310,7 @@ pub(crate) struct Away {
 
 impl Away {
     pub(crate) fn new(me: Identity, uplink: &Arc<Uplink>, ledger: &Ledger) -> Self {
-        let acks = ledger.open(Stock::Acks, PARKED_BYTES_MAX);
+        let acks = ledger.open(Stock::Acks, PARKED_ACKS_BYTES_MAX);
         let mut away = Self {
             me,
             uplink: Arc::clone(uplink),

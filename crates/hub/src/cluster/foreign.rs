@@ -1,6 +1,6 @@
 //! Servers of another kind in the same cluster. The control plane speaks their languages; to hubs they are one more node.
 
-use crate::books::limits::PAGE_SOCKETS;
+use crate::bounds::PAGE_SOCKETS;
 use crate::cluster::inbox::{Inbox, Read};
 use crate::cluster::letter::{
     Address, Answer, Broadcast, Found, Order, OwnedAuthor, Page, Reply, Response, RoundId,

@@ -2,13 +2,12 @@
 //! its join, wait until they know that this one has members, but not for long. What waits is in order, so one number says how far
 //! other nodes are.
 
+use crate::bounds::OPEN_JOINS_MAX;
 use crate::books::ledger::Account;
 use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::{HashMap, VecDeque};
 
-/// Keys that wait for other nodes, and sockets that wait for such a key; while nodes cannot be reached, more are taken for known.
-const OPEN_MAX: usize = 65_536;
 /// A look through all sockets that frees fewer is not repeated before so many more keys are known.
 const SWEEP_MIN: usize = 8_192;
 
@@ -43,7 +42,7 @@ impl Joins {
     /// A key has its first member here; the ticket by which it is confirmed.
     pub(crate) fn hold(&mut self, key: u64) -> u64 {
         self.given += 1;
-        if self.open.len() == OPEN_MAX
+        if self.open.len() == OPEN_JOINS_MAX
             && let Some((ticket, _)) = self.open.front()
         {
             self.forget(*ticket);
@@ -64,7 +63,7 @@ impl Joins {
         let Some(ticket) = self.tickets.get(&key).copied() else {
             return;
         };
-        if self.joined.len() < OPEN_MAX || self.sweep() {
+        if self.joined.len() < OPEN_JOINS_MAX || self.sweep() {
             let last = self.joined.entry(socket).or_default();
             *last = (*last).max(ticket);
         } else {
@@ -82,13 +81,13 @@ impl Joins {
         let first = self.first_open();
         if first >= self.sweep_at {
             self.joined.retain(|_, ticket| *ticket >= first);
-            let pause = match self.joined.len() + SWEEP_MIN > OPEN_MAX {
+            let pause = match self.joined.len() + SWEEP_MIN > OPEN_JOINS_MAX {
                 true => SWEEP_MIN as u64,
                 false => 1,
             };
             self.sweep_at = first + pause;
         }
-        self.joined.len() < OPEN_MAX
+        self.joined.len() < OPEN_JOINS_MAX
     }
 
     fn first_open(&self) -> u64 {
@@ -166,12 +165,12 @@ impl Joins {
 mod tests {
     use super::*;
     use crate::books::ledger::{Ledger, Stock};
-    use crate::books::limits::PARKED_BYTES_MAX;
+    use crate::bounds::PARKED_ACKS_BYTES_MAX;
     use crate::cluster::waitlist::Carrier;
     use crate::tables::slot::{Key, SlotId};
 
     fn joins() -> Joins {
-        Joins::new(50, Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX))
+        Joins::new(50, Ledger::default().open(Stock::Acks, PARKED_ACKS_BYTES_MAX))
     }
 
     fn socket(at: usize) -> SocketKey {
@@ -183,16 +182,16 @@ mod tests {
     fn sockets_that_wait_are_bounded_and_forgotten() {
         let mut joins = joins();
         let first = joins.hold(1);
-        (0..OPEN_MAX + 10).for_each(|at| joins.joined(socket(at), 1));
-        assert_eq!(joins.joined.len(), OPEN_MAX);
+        (0..OPEN_JOINS_MAX + 10).for_each(|at| joins.joined(socket(at), 1));
+        assert_eq!(joins.joined.len(), OPEN_JOINS_MAX);
         assert_eq!(joins.ticket_of(socket(0)), Some(first));
-        assert_eq!(joins.ticket_of(socket(OPEN_MAX)), None, "taken for known");
+        assert_eq!(joins.ticket_of(socket(OPEN_JOINS_MAX)), None, "taken for known");
         assert_eq!(joins.take_surplus(), 10, "and counted");
         let second = joins.hold(2);
         joins.confirmed(first);
         assert_eq!(joins.ticket_of(socket(0)), None);
-        joins.joined(socket(OPEN_MAX), 2);
-        assert_eq!(joins.ticket_of(socket(OPEN_MAX)), Some(second));
+        joins.joined(socket(OPEN_JOINS_MAX), 2);
+        assert_eq!(joins.ticket_of(socket(OPEN_JOINS_MAX)), Some(second));
         assert_eq!(joins.joined.len(), 1, "those that wait for nothing went");
     }
 
@@ -204,15 +203,15 @@ mod tests {
             joins.hold(at as u64);
             joins.joined(socket(at), at as u64);
         };
-        (0..OPEN_MAX).for_each(|at| join(&mut joins, at));
+        (0..OPEN_JOINS_MAX).for_each(|at| join(&mut joins, at));
         let mut sweeps = 0;
-        for at in OPEN_MAX..OPEN_MAX + 3 * SWEEP_MIN {
+        for at in OPEN_JOINS_MAX..OPEN_JOINS_MAX + 3 * SWEEP_MIN {
             let before = joins.sweep_at;
             join(&mut joins, at);
             sweeps += usize::from(joins.sweep_at != before);
         }
         assert!((1..=4).contains(&sweeps), "{sweeps}");
-        assert!(joins.joined.len() <= OPEN_MAX);
+        assert!(joins.joined.len() <= OPEN_JOINS_MAX);
     }
 
     /// While other nodes could not be reached, each ack of a socket waited anew.

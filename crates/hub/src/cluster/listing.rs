@@ -1,7 +1,7 @@
 //! Lists of sockets, from the asker's shard and on each shard that has some. A long one is made a page at a time, and other shards and
 //! nodes get a page when they ask for it: what is said to clients waits for a few pages, however many sockets are listed.
 
-use crate::books::limits::{CHORES_PER_TURN, LIST_BYTES_PER_TURN, PAGE_BYTES, PAGE_SOCKETS};
+use crate::bounds::{CHORES_PER_TURN, LIST_BYTES_PER_TURN, PAGE_BYTES, PAGE_SOCKETS};
 use crate::cluster::asking::{self, respond};
 use crate::cluster::foreign::ELSEWHERE;
 use crate::cluster::letter::{

@@ -1,5 +1,6 @@
 //! Lists of sockets that this shard makes for those who asked: what is still to be described, and whose turn it is.
 
+use crate::bounds::PAGE_HOLD_MS;
 use crate::books::ledger::{Account, Booked};
 use crate::cluster::letter::{Fetched, Found, RoundId};
 use crate::tables::slot::SocketKey;
@@ -119,9 +120,6 @@ pub(crate) struct Lists {
     held_until_ms: u64,
 }
 
-/// A page that found no room on its way is tried again after this time.
-const HOLD_MS: u64 = 5;
-
 impl Lists {
     pub(crate) fn new(account: Account) -> Self {
         Self {
@@ -155,7 +153,7 @@ impl Lists {
     /// There is no room for a page on its way. It waits with those that wait already, and does not put them off.
     pub(crate) fn hold(&mut self, list: u64, now_ms: u64) {
         if self.held.is_empty() {
-            self.held_until_ms = now_ms + HOLD_MS;
+            self.held_until_ms = now_ms + PAGE_HOLD_MS;
         }
         self.held.push_back(list);
     }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 
-pub use crate::books::limits::SHARDS_MAX;
 pub use crate::tables::loads::Loads;
 
 /// What a message costs while it waits.

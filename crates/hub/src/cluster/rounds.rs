@@ -5,6 +5,7 @@
 //! admitted once, before anything is delivered, by the number of its receivers. The answers that a round keeps are bounded in
 //! bytes. Whatever a round could not deliver, keep or wait for is in its result, so that no partial result looks whole.
 
+use crate::bounds::NODES_MAX;
 use crate::books::ledger::{Account, Booked};
 use crate::books::metrics::{Counts, Limit};
 use crate::cluster::letter::{Fetched, Found, More, Page, Reply, Response, RoundId, Tidings};
@@ -116,11 +117,11 @@ impl Rounds {
 
     /// The same, with ack ids that no other node gives out: a client that comes back from one may answer what it was asked there.
     pub(crate) fn across_nodes(self, me: Identity) -> Self {
-        /// Node numbers that an id has room for. Nodes may have other numbers of shards.
-        const NODES: u64 = 1024;
+        // Nodes may have other numbers of shards.
+        let nodes = NODES_MAX as u64;
         Self {
-            next: u64::from(me.node) + NODES * u64::from(me.shard),
-            stride: NODES * u64::from(me.shards),
+            next: u64::from(me.node) + nodes * u64::from(me.shard),
+            stride: nodes * u64::from(me.shards),
             ..self
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::books::ledger::{Ledger, Stock};
-use crate::books::limits::ROUND_BYTES_MAX;
+use crate::bounds::ROUND_BYTES_MAX;
 use crate::cluster::letter::Next;
 
 /// Two servers of another kind that said such numbers stopped a shard, or made a partial result look whole.

@@ -1,13 +1,11 @@
 //! What clients are told where a store has what is known of their sockets: it waits until their own is stored there, in each namespace by
 //! itself, since each has its own way to the store. A shard's words go that way in order, so one number says what is stored.
 
+use crate::bounds::SAVE_WAIT_MS;
 use crate::books::ledger::Account;
 use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::BTreeMap;
-
-/// What waits for longer never leaves: its session ends.
-const WAIT_MS: u64 = 5_000;
 
 /// One namespace.
 #[derive(Debug)]
@@ -120,7 +118,7 @@ impl Saves {
         if !self.courses.contains_key(namespace) {
             let course = Course {
                 stored: 0,
-                parked: Waitlist::new(WAIT_MS, self.acks.another()),
+                parked: Waitlist::new(SAVE_WAIT_MS, self.acks.another()),
             };
             self.courses.insert(namespace.into(), course);
         }
@@ -132,12 +130,12 @@ impl Saves {
 mod tests {
     use super::*;
     use crate::books::ledger::{Ledger, Stock};
-    use crate::books::limits::PARKED_BYTES_MAX;
+    use crate::bounds::PARKED_ACKS_BYTES_MAX;
     use crate::cluster::waitlist::Carrier;
     use crate::tables::slot::{Key, SlotId};
 
     fn saves() -> Saves {
-        Saves::new(Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX))
+        Saves::new(Ledger::default().open(Stock::Acks, PARKED_ACKS_BYTES_MAX))
     }
 
     fn output(at: u32) -> Waits {
@@ -153,8 +151,8 @@ mod tests {
         saves.park("/b", b, output(2), 0);
         assert_eq!(saves.stored("/b", b).len(), 1);
         assert!(saves.is_open("/a", a) && !saves.is_open("/b", b));
-        assert_eq!(saves.overdue(WAIT_MS - 1).len(), 0);
-        assert_eq!(saves.overdue(WAIT_MS).len(), 1);
+        assert_eq!(saves.overdue(SAVE_WAIT_MS - 1).len(), 0);
+        assert_eq!(saves.overdue(SAVE_WAIT_MS).len(), 1);
     }
 
     /// What waited for a socket that went at once ended its session, which had others.
@@ -176,10 +174,10 @@ mod tests {
         let mut saves = saves();
         let [early, late] = [(); 2].map(|()| saves.ticket());
         saves.park("/", late, output(1), 0);
-        assert_eq!(saves.overdue(WAIT_MS).len(), 1);
+        assert_eq!(saves.overdue(SAVE_WAIT_MS).len(), 1);
         assert!(saves.is_open("/", early) && saves.is_open("/", late));
-        saves.park("/", early, output(2), WAIT_MS);
-        assert_eq!(saves.next_due_ms(), Some(2 * WAIT_MS));
+        saves.park("/", early, output(2), SAVE_WAIT_MS);
+        assert_eq!(saves.next_due_ms(), Some(2 * SAVE_WAIT_MS));
         assert_eq!(saves.stored("/", early).len(), 1);
         assert!(saves.is_open("/", late));
     }

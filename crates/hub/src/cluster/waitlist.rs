@@ -1,13 +1,10 @@
 //! What is said to clients and waits: acks, and whole outputs. It stands in the order in which it came, each for one number.
 
+use crate::bounds::{CHORES_PER_TURN, PARKED_ACKS_MAX};
 use crate::books::ledger::{Account, Booked};
-use crate::books::limits::CHORES_PER_TURN;
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::VecDeque;
-
-/// Acks and outputs that wait.
-const PARKED_MAX: usize = 65_536;
 
 /// What waits.
 #[derive(Debug)]
@@ -85,7 +82,7 @@ impl Waitlist {
     /// It leaves after all that waits already. What finds no room is given back.
     #[must_use = "somebody waits for it"]
     pub(crate) fn put(&mut self, ticket: u64, what: Waits, now_ms: u64) -> Option<Waits> {
-        let booked = match self.parked.len() < PARKED_MAX {
+        let booked = match self.parked.len() < PARKED_ACKS_MAX {
             true => self.account.take(what.bytes()),
             false => None,
         };
@@ -181,13 +178,13 @@ impl Waitlist {
 mod tests {
     use super::*;
     use crate::books::ledger::{Ledger, Stock};
-    use crate::books::limits::PARKED_BYTES_MAX;
+    use crate::bounds::PARKED_ACKS_BYTES_MAX;
     use crate::tables::slot::{Key, SlotId};
 
     /// Acks that waited for other nodes filled the memory.
     #[test]
     fn acks_that_wait_had_no_bound() {
-        let account = Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX);
+        let account = Ledger::default().open(Stock::Acks, PARKED_ACKS_BYTES_MAX);
         let mut list = Waitlist::new(50, account);
         let ack = |bytes: usize| Waits::Ack {
             to: AckTo {
@@ -197,19 +194,19 @@ mod tests {
             args: "x".repeat(bytes).into(),
             attachments: vec![vec![0; bytes]],
         };
-        let half = PARKED_BYTES_MAX / 4;
+        let half = PARKED_ACKS_BYTES_MAX / 4;
         assert!(list.put(1, ack(half), 0).is_none());
         assert!(list.put(1, ack(half), 0).is_none());
         assert!(list.put(1, ack(1), 0).is_some(), "too many bytes");
         assert_eq!(list.before(2).len(), 2);
-        let parked = (0..PARKED_MAX + 5).filter(|_| list.put(1, ack(0), 0).is_none());
-        assert_eq!(parked.count(), PARKED_MAX);
+        let parked = (0..PARKED_ACKS_MAX + 5).filter(|_| list.put(1, ack(0), 0).is_none());
+        assert_eq!(parked.count(), PARKED_ACKS_MAX);
     }
 
     /// When other nodes were away, all that had waited for them left before anybody was served.
     #[test]
     fn all_that_had_waited_for_long_enough_left_in_one_turn() {
-        let account = Ledger::default().open(Stock::Acks, PARKED_BYTES_MAX);
+        let account = Ledger::default().open(Stock::Acks, PARKED_ACKS_BYTES_MAX);
         let mut list = Waitlist::new(50, account);
         let session = Key::new(SlotId::at(0), 0);
         let output = || Waits::Output(Carrier::Polls(session));

@@ -1,6 +1,6 @@
 //! Letters between nodes as bytes: `kind u8 | body`. Events keep their raw JSON: none is parsed on the way. A kind that this version does not know is told apart from bytes that were damaged.
 
-use crate::books::limits::SHARDS_MAX;
+use crate::bounds::SHARDS_MAX;
 use crate::cluster::letter::{
     Address, Answer, Broadcast, Fetched, Found, More, Next, Order, OwnedAuthor, Page, Response,
     Return, RoundId, Target, borrowed,

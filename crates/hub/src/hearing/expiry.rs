@@ -6,7 +6,7 @@ use crate::access::tokens::{self, shown_token};
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::Rate;
-use crate::books::limits::{CHORES_PER_TURN, REFRESHES, REFRESHES_PER};
+use crate::bounds::{CHORES_PER_TURN, REFRESHES, REFRESHES_PER};
 use crate::cluster::waiting;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;

@@ -1,5 +1,6 @@
 //! The way of a client into a namespace of Socket.IO: its token, the handler's decision, and what it sent meanwhile.
 
+use crate::bounds::RETURN_MS;
 use crate::access::tokens::{self, shown_token};
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
@@ -100,10 +101,10 @@ fn come_back(stage: &mut Stage, session: SessionId, mut join: Join) {
 
 fn await_shards(stage: &mut Stage, session: SessionId, mut join: Join, number: u64) {
     // Shards answer sooner, or are given up.
-    const TIMEOUT: Duration = Duration::from_secs(10);
+    let timeout = Duration::from_millis(RETURN_MS);
     let parts = &mut stage.parts;
     let bytes = join.namespace.len() + join.auth.len();
-    let key = question::open_question(parts, Some(session), Asked::Shards, bytes, TIMEOUT);
+    let key = question::open_question(parts, Some(session), Asked::Shards, bytes, timeout);
     match (key, &mut parts.recovery) {
         (Some(key), Some(recovery)) => {
             recovery.waiting.insert(number, key);

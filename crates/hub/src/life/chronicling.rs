@@ -1,6 +1,7 @@
 //! Where a namespace's events stand in one stream that all nodes read: what is said goes there first, what is known of sockets is stored there
 //! before their clients are told, and a client whose node died gets its socket from there. ADR 62.
 
+use crate::bounds::RENEWED_PER_TURN_MAX;
 use crate::books::close::CloseReason;
 use crate::books::faults::{self, Fault};
 use crate::cluster::adoption;
@@ -18,9 +19,6 @@ use crate::recovery::record::Record;
 use crate::tables::slot::{SessionId, SocketKey};
 
 // ---- what is known of sockets -------------------------------------------------------------------------------------------------
-
-/// Sockets that a shard stores anew in one turn.
-const RENEWED_MAX: usize = 128;
 
 /// At the end of a turn: what changed leaves for the store.
 pub(crate) fn save(parts: &mut Parts) {
@@ -61,7 +59,7 @@ fn renew(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
-    let next = recovery.streams.next_renewals(RENEWED_MAX);
+    let next = recovery.streams.next_renewals(RENEWED_PER_TURN_MAX);
     next.into_iter().for_each(|socket| touch(parts, socket));
 }
 

@@ -1,7 +1,7 @@
 //! Connections that come and go: the addresses that they are counted with, and what they leave behind.
 
 use crate::books::close::CloseReason;
-use crate::books::limits::CROWD_SLACK;
+use crate::bounds::CROWD_SLACK;
 use crate::books::metrics::Limit;
 use crate::clients::conn::{Conn, State};
 use crate::parts::Parts;

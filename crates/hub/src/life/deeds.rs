@@ -1,5 +1,6 @@
 //! What is said where all nodes read one stream, and what is known of sockets there, on their way to the store. ADR 62.
 
+use crate::bounds::{CLAIM_MS, RENEW_PAUSE_MS, UNTOLD_MS};
 use crate::books::faults::{self, Fault};
 use crate::cluster::letter::Target;
 use crate::cluster::send::Reach;
@@ -16,12 +17,6 @@ use crate::rooms::target::Scope;
 use crate::tables::repeats::Spot;
 use crate::tables::slot::SocketKey;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// A record that nothing was told of for a window and this is stored anew. It lives longer than two windows and twice this.
-const UNTOLD_MS: u64 = 60_000;
-/// So long behind some sockets that are stored anew, the next are.
-const RENEW_MS: u64 = 5;
 
 /// The chronicle of a namespace, if it has one.
 pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chronicle>> {
@@ -276,8 +271,7 @@ pub(crate) fn remember(
     comer: Comer<'_>,
 ) -> Option<u64> {
     of(parts, namespace)?;
-    const TIMEOUT: Duration = Duration::from_secs(5);
-    let deadline_ms = parts.clock.now.mono_ms + TIMEOUT.as_millis() as u64;
+    let deadline_ms = parts.clock.now.mono_ms + CLAIM_MS;
     let recovery = parts.recovery.as_mut()?;
     let adopting = Adopting {
         pid: comer.pid,
@@ -315,7 +309,7 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
             }))
     });
     adopting.is_asked = is_asked;
-    adopting.deadline_ms = now_ms + 5_000;
+    adopting.deadline_ms = now_ms + CLAIM_MS;
     if !is_asked {
         recovery.takings.end_adopting(number);
     }
@@ -338,7 +332,7 @@ pub(crate) fn next_due_ms(parts: &Parts) -> Option<u64> {
     let away = parts.away.as_ref()?;
     let recovery = parts.recovery.as_deref();
     let renews = recovery.is_some_and(|recovery| recovery.streams.has_renewals());
-    let renews = renews.then(|| parts.clock.now.mono_ms + RENEW_MS);
+    let renews = renews.then(|| parts.clock.now.mono_ms + RENEW_PAUSE_MS);
     renews.into_iter().chain(away.saves.next_due_ms()).min()
 }
 

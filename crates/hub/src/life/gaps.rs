@@ -1,5 +1,6 @@
 //! A client that may come back counts on having all: it is told when something is missing although it stayed.
 
+use crate::bounds::GAP_ROOMS_MAX;
 use crate::cluster::letter::Address;
 use crate::dialect::notices;
 use crate::dialect::speech::Word;
@@ -13,9 +14,6 @@ use crate::tables::slot::{SessionId, SocketKey};
 use std::collections::{BTreeMap, BTreeSet};
 use wire::json;
 use wire::socketio::PacketType;
-
-/// A gap in more rooms than this is told as one in all of them.
-const ROOMS_MAX: usize = 64;
 
 /// Events were dropped that a slow session should have got: its sockets are told of which rooms they may have been.
 pub(crate) fn tell(parts: &mut Parts, session: SessionId) {
@@ -140,7 +138,7 @@ fn rooms(parts: &Parts, socket: SocketKey) -> Missing {
     for member in members.iter().chain(&left) {
         if has(member.heading(namespace)) {
             match member.kind {
-                Kind::Room if *member.name != *id && rooms.len() < ROOMS_MAX => {
+                Kind::Room if *member.name != *id && rooms.len() < GAP_ROOMS_MAX => {
                     rooms.insert(member.name.clone());
                 }
                 _ => return Missing::Anything,

@@ -1,7 +1,7 @@
 //! Closing the slowest clients when memory is nearly used up.
 
 use crate::books::close::CloseReason;
-use crate::books::limits::{SHED_BACKLOG_MIN, SHED_CONNS};
+use crate::bounds::{SHED_BACKLOG_MIN, SHED_CONNS};
 use crate::books::metrics::Limit;
 use crate::life::ending;
 use crate::parts::Parts;

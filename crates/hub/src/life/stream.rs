@@ -1,5 +1,6 @@
 //! The answer that an event stream is: its beginning, its heartbeat, its position in a room.
 
+use crate::bounds::{STREAM_RETRY_MS, STREAM_RETRY_SPREAD_MS};
 use crate::clients::people::People;
 use crate::clients::session::{Protocol, Stream};
 use crate::dialect::speech::Framing;
@@ -32,7 +33,7 @@ pub(crate) fn begin_stream(parts: &mut Parts, session: SessionId) -> Option<Vec<
     let conn = slot.conn?;
     write_stream_head(parts, conn, &headers);
     let dice = u64::from(u16::from_be_bytes(parts.ids.random()));
-    let retry_ms = RETRY_MS + RETRY_SPREAD_MS * dice / u64::from(u16::MAX);
+    let retry_ms = STREAM_RETRY_MS + STREAM_RETRY_SPREAD_MS * dice / u64::from(u16::MAX);
     parts.line.reply(conn, |out| {
         write_retry(out, retry_ms);
         out.push(b'\n');
@@ -122,11 +123,6 @@ pub(crate) fn say_position(parts: &mut Parts, socket: SocketKey) {
         });
     }
 }
-
-/// Without a drain a client comes back after so many milliseconds, and up to as many more: clients of one node not all at once.
-const RETRY_MS: u64 = 1_000;
-
-const RETRY_SPREAD_MS: u64 = 2_000;
 
 /// Appends how long the client waits until it comes back.
 pub(crate) fn write_retry(out: &mut Vec<u8>, retry_ms: u64) {

@@ -2,10 +2,8 @@
 //! or memory is charged here, so a path that spends cannot forget a bound that another path keeps.
 
 use crate::books::faults::{self, Fault};
-use crate::books::limits::{
-    BROADCASTS_PER_TURN_MIN, FLOODS_PER_TURN, LETTER_BYTES_PER_TURN, LETTERS_PER_TURN,
-    LIST_BYTES_PER_TURN, LOG_BYTES_PER_TURN, Limits,
-};
+use crate::books::limits::Limits;
+use crate::bounds::{BROADCASTS_PER_TURN_MIN, FLOODS_PER_TURN, LETTER_BYTES_PER_TURN, LETTERS_PER_TURN, LIST_BYTES_PER_TURN, LOG_BYTES_PER_TURN};
 
 #[derive(Debug, Default)]
 pub(crate) struct Budget {

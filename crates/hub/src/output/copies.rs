@@ -1,12 +1,10 @@
 //! Copies of events on their way to one reader outside, bounded in bytes. Shards never wait for the reader.
 
+use crate::bounds::COPIES_BYTES_MAX;
 use crossbeam_queue::SegQueue;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
-
-/// Bytes of copies that may wait for their reader, if nothing else is said. Above it they are dropped.
-const WAITING_BYTES_MAX: usize = 8 << 20;
 
 /// The cost of a copy.
 pub(crate) trait Weigh {
@@ -26,7 +24,7 @@ pub(crate) struct Copies<T> {
 
 impl<T> Default for Copies<T> {
     fn default() -> Self {
-        Self::bounded(WAITING_BYTES_MAX)
+        Self::bounded(COPIES_BYTES_MAX)
     }
 }
 
@@ -101,7 +99,7 @@ mod tests {
             // One that does not fit is counted.
             let _ = copies.push(vec![0; 1 << 20]);
         }
-        assert_eq!(copies.waiting.load(Ordering::Relaxed), WAITING_BYTES_MAX);
+        assert_eq!(copies.waiting.load(Ordering::Relaxed), COPIES_BYTES_MAX);
         let kept = std::iter::from_fn(|| copies.next()).count() as u64;
         assert_eq!((kept, copies.dropped()), (8, 12));
         assert_eq!(copies.waiting.load(Ordering::Relaxed), 0);

@@ -1,14 +1,8 @@
 //! Namespaces in which somebody speaks to each node by itself, as a worker does that has links to several. Such an event has no place in the
 //! order of the nodes: what of it a socket has that goes from one to another, nobody can tell. So sockets of these namespaces stay.
 
+use crate::bounds::{APART_MS, APART_NAMESPACES_MAX, APART_NOTE_MS};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// For so long after the last such event sockets stay where they are: its other parts may still be on their way to other nodes.
-const APART_MS: u64 = 600_000;
-/// Between two notes.
-const NOTE_MS: u64 = 1_000;
-/// Namespaces that are told apart. With more, sockets of all of them stay.
-const NAMESPACES_MAX: usize = 1_000;
 
 /// When it happened last, for all shards of a process.
 #[derive(Debug, Default)]
@@ -22,10 +16,10 @@ impl Apart {
     pub(crate) fn note(&self, namespace: &str, now_ms: u64) {
         let namespaces = self.last_ms.pin();
         let last_ms = namespaces.get(namespace).copied();
-        if last_ms.is_some_and(|last_ms| now_ms.saturating_sub(last_ms) < NOTE_MS) {
+        if last_ms.is_some_and(|last_ms| now_ms.saturating_sub(last_ms) < APART_NOTE_MS) {
             return;
         }
-        match last_ms.is_none() && namespaces.len() >= NAMESPACES_MAX {
+        match last_ms.is_none() && namespaces.len() >= APART_NAMESPACES_MAX {
             true => drop(self.any_ms.fetch_max(now_ms, Ordering::Release)),
             false => drop(namespaces.insert(namespace.into(), now_ms)),
         }
@@ -48,7 +42,7 @@ impl Apart {
     pub(crate) fn go_on_with(&self, namespace: &str, age_ms: u64, now_ms: u64) {
         let last_ms = now_ms.saturating_sub(age_ms).max(1);
         let namespaces = self.last_ms.pin();
-        match namespace.is_empty() || namespaces.len() >= NAMESPACES_MAX {
+        match namespace.is_empty() || namespaces.len() >= APART_NAMESPACES_MAX {
             true => drop(self.any_ms.fetch_max(last_ms, Ordering::Release)),
             false => drop(namespaces.insert(namespace.into(), last_ms)),
         }
@@ -81,8 +75,8 @@ mod tests {
     #[test]
     fn with_too_many_namespaces_it_holds_for_all() {
         let apart = Apart::default();
-        (0..=NAMESPACES_MAX).for_each(|n| apart.note(&format!("/{n}"), 1_000));
-        assert_eq!(apart.last_ms.len(), NAMESPACES_MAX);
+        (0..=APART_NAMESPACES_MAX).for_each(|n| apart.note(&format!("/{n}"), 1_000));
+        assert_eq!(apart.last_ms.len(), APART_NAMESPACES_MAX);
         assert!(apart.holds("/elsewhere", 2_000));
         assert!(!apart.holds("/elsewhere", 700_000));
     }

@@ -1,13 +1,12 @@
 //! What is known of a socket outside of its node, where it may come back when that died: which of the one stream was for it.
 
+use crate::bounds::PAST_MEMBERSHIPS_MAX;
 use crate::recovery::headings::{Kind, Membership};
 use crate::recovery::members::Members;
 use crate::recovery::repeated::Stood;
 use crate::tables::bytes::{Reader, bytes, number};
 use std::collections::VecDeque;
 
-/// Memberships that ended and are remembered. What was said before the end of an older one cannot be told from what was said after it.
-const PAST_MAX: usize = 64;
 const KINDS: [Kind; 4] = [Kind::Everyone, Kind::Room, Kind::User, Kind::Socket];
 
 /// It was a member of what has a number above `after`, up to `upto`.
@@ -92,7 +91,7 @@ impl Deed {
                 let mut stay = self.open.swap_remove(index);
                 stay.upto = at;
                 self.past.push_back(stay);
-                if self.past.len() > PAST_MAX
+                if self.past.len() > PAST_MEMBERSHIPS_MAX
                     && let Some(oldest) = self.past.pop_front()
                 {
                     self.floor = self.floor.max(oldest.upto);

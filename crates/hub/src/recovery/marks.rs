@@ -1,11 +1,9 @@
 //! When a shard had come how far in the streams that all nodes read: a client that answers a ping has all from before it.
 
+use crate::bounds::STREAM_MARKS_MAX;
 use crate::recovery::stamp::Stamp;
 use crate::tables::id::Place;
 use std::collections::{BTreeMap, VecDeque};
-
-/// Marks of one stream. They come once a second, and an answer to a ping takes less.
-const MARKS_MAX: usize = 128;
 
 /// The marks of a shard.
 #[derive(Debug, Default)]
@@ -17,7 +15,7 @@ impl Marks {
     pub(crate) fn note(&mut self, now_ms: u64, stamp: Stamp) {
         let marks = self.by_place.entry(stamp.from).or_default();
         marks.push_back((now_ms, stamp.number));
-        if marks.len() > MARKS_MAX {
+        if marks.len() > STREAM_MARKS_MAX {
             marks.pop_front();
         }
     }

@@ -2,6 +2,7 @@
 
 mod handing;
 
+use crate::bounds::FORMERS_MAX;
 use crate::recovery::deed::Deed;
 use crate::recovery::journal::{Journal, Missed, Reader};
 use crate::recovery::members::Members;
@@ -63,9 +64,6 @@ pub(crate) struct Former {
     log: u64,
     places: Vec<u64>,
 }
-
-/// Journals that a client may go through without getting anything. Then nobody knows what it has.
-const FORMERS_MAX: usize = 8;
 
 impl Life {
     pub(crate) fn new(begun: u64) -> Self {

@@ -1,7 +1,7 @@
 //! Where an event or an order stands in the order of the shard that gave it out, and how far a shard is in the orders of all.
 
+use crate::bounds::{LIVES_MAX, ORIGINS_MAX};
 use crate::books::faults::{self, Fault};
-use crate::books::limits::SHARDS_MAX;
 use crate::tables::id::{Ids, Place};
 use std::collections::BTreeMap;
 
@@ -93,11 +93,6 @@ pub(crate) struct Vector {
     /// The lives of a place in the order in which something new was last heard of them.
     last: BTreeMap<Place, Vec<(ShardLife, u64)>>,
 }
-
-/// Shards that a vector can hold, of all nodes.
-const ORIGINS_MAX: usize = 1024 * SHARDS_MAX;
-/// Lives of one shard that a vector remembers.
-const LIVES_MAX: usize = 4;
 
 impl FromIterator<Stamp> for Vector {
     fn from_iter<I: IntoIterator<Item = Stamp>>(stamps: I) -> Self {

@@ -1,6 +1,6 @@
 //! The claimer's side of taking a socket: what it waits for, and the switch from what was missed to what is live.
 
-use crate::books::limits::SHARDS_MAX;
+use crate::bounds::SHARDS_MAX;
 use crate::recovery::circle::{Circle, Sender};
 use crate::recovery::headings::Kind;
 use crate::recovery::journal::{Action, Command, Journal, Read, Said};

@@ -2,6 +2,7 @@
 //! takes the place of the quietest, with its figures: so a room with more than one in 64 of the deliveries is there, and a quiet one may seem
 //! busier than it is.
 
+use crate::bounds::BUSY_WINDOW_MS;
 use crate::tables::slot::RoomId;
 
 /// One event in so many is looked at: as many as four bits can count.
@@ -9,8 +10,6 @@ const EVERY: u64 = 1 << EVERY_BITS;
 const EVERY_BITS: u32 = 4;
 /// Rooms that are told apart.
 const PLACES: usize = 64;
-/// The last whole window is shown with the one that fills. A window ends with the first event after this time.
-const WINDOW_MS: u64 = 15_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -89,11 +88,11 @@ impl Busy {
 
     fn pass_time(&mut self, now_ms: u64) {
         let gone_ms = now_ms.saturating_sub(self.began_ms);
-        if gone_ms < WINDOW_MS && self.began_ms > 0 {
+        if gone_ms < BUSY_WINDOW_MS && self.began_ms > 0 {
             return;
         }
         // Nobody spoke for longer: what was before is no news.
-        let is_late = gone_ms >= 2 * WINDOW_MS;
+        let is_late = gone_ms >= 2 * BUSY_WINDOW_MS;
         let is_first = self.began_ms == 0;
         self.before_ms = if is_first || is_late { 0 } else { gone_ms };
         std::mem::swap(&mut self.now, &mut self.before);
@@ -113,11 +112,11 @@ impl Busy {
     /// The busiest first.
     pub(crate) fn paces(&self, now_ms: u64) -> Vec<Pace> {
         let gone_ms = now_ms.saturating_sub(self.began_ms);
-        if gone_ms >= 2 * WINDOW_MS {
+        if gone_ms >= 2 * BUSY_WINDOW_MS {
             return Vec::new();
         }
         // A window that is long enough needs no other one.
-        let (before, before_ms) = match gone_ms < WINDOW_MS {
+        let (before, before_ms) = match gone_ms < BUSY_WINDOW_MS {
             true => (&self.before[..], self.before_ms),
             false => (&[][..], 0),
         };

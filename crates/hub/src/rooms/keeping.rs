@@ -1,7 +1,7 @@
 //! What is kept of the events of which namespaces. The configuration says it by the names of events, so it holds for an event
 //! whoever says it: a client, a worker, a program or another server.
 
-use crate::books::limits::HISTORY_BYTES_MAX;
+use crate::bounds::HISTORY_BYTES_MAX;
 use crate::dialect::speech::Emit;
 use foldhash::fast::FixedState;
 use std::collections::HashMap;

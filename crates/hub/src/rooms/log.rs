@@ -8,7 +8,7 @@ mod handing;
 
 use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Account, Booked};
-use crate::books::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX};
+use crate::bounds::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX};
 use crate::rooms::keeping::{Keeping, Record};
 use crate::tables::id::Ids;
 use crate::tables::position::Position;
@@ -232,7 +232,7 @@ impl Log {
 mod tests {
     use super::*;
     use crate::books::ledger::{Ledger, Stock};
-    use crate::books::limits::HISTORY_TOTAL_BYTES_MAX;
+    use crate::bounds::HISTORY_TOTAL_BYTES_MAX;
     use crate::tables::id::Identity;
 
     struct Home {

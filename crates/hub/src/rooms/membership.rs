@@ -1,7 +1,8 @@
 //! Joining and leaving rooms, and the members of rooms.
 
+use crate::bounds::{CHORES_PER_TURN, WORDS_BYTES_MAX};
 use crate::books::Books;
-use crate::books::limits::{CHORES_PER_TURN, Limits};
+use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
 use crate::clients::people::People;
 use crate::rooms::changes::Change;
@@ -43,9 +44,6 @@ pub(crate) struct NewCount {
     /// What the handler is told of the people in the room.
     pub(crate) presence: Option<Presence>,
 }
-
-/// One step says no more of people than this.
-const WORDS_BYTES_MAX: usize = 256 * 1024;
 
 /// The member that a socket belongs to.
 fn who(people: &People, index: SocketId) -> Who {

@@ -13,6 +13,7 @@ mod speech;
 mod table;
 mod word;
 
+use crate::bounds::{DOUBT_MS, LEFT_MS, WATCHED_MAX, WATCH_MS};
 use crate::books::config::PresenceOf;
 use crate::clients::people::People;
 use crate::tables::clock::Now;
@@ -23,16 +24,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 pub(crate) use word::Word;
 pub use word::{Leaver, Person, Presence, Who};
-
-/// The people of a node that went, or of which something was missed, stay for so long. By then those of a node that is dead have come
-/// back to another, and one that is not has said all it has.
-const DOUBT_MS: u64 = 3_000;
-/// A room that a program asked for is heard of for so long.
-const WATCH_MS: u64 = 60_000;
-/// So is one whose last member here left: where that member comes again, no other shard sends a list.
-const LEFT_MS: u64 = 10_000;
-/// Rooms without members here that are heard of; those that were left are half of them at most.
-const WATCHED_MAX: usize = 1_000;
 
 /// Why a program is not told of the members of a room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -172,7 +172,7 @@ impl Outbound {
 mod tests {
     use super::*;
     use crate::books::ledger::{Ledger, Stock};
-    use crate::books::limits::ROUND_BYTES_MAX;
+    use crate::bounds::ROUND_BYTES_MAX;
     use crate::cluster::letter::Fetched;
 
     fn list() -> Told {

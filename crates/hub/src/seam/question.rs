@@ -4,7 +4,7 @@
 
 use crate::books::claims::Denied;
 use crate::books::close::DisconnectReason;
-use crate::books::limits::TOKEN_BYTES_MAX;
+use crate::bounds::TOKEN_BYTES_MAX;
 use crate::parts::Parts;
 use crate::seam::ask::{Ask, Token};
 use crate::seam::questions::{Asked, Pending, Waiting};

@@ -1,6 +1,6 @@
 //! The time of a turn, and what is due at which time.
 
-use crate::books::limits::BEHIND_MAX_MS;
+use crate::bounds::BEHIND_MAX_MS;
 use crate::tables::expiry::Expiries;
 use crate::tables::timer::Timers;
 use std::time::Duration;

@@ -1,11 +1,9 @@
 //! Sockets whose tokens end soon. A heartbeat looks at the tokens of its session, so only those whose warning is due before the
 //! next one wait here, in buckets of a second of the wall clock: an idle connection with an hour left pays nothing.
 
+use crate::bounds::STALE_MAX;
 use crate::tables::slot::SocketKey;
 use std::collections::BTreeMap;
-
-/// Entries of sockets that are gone which may wait for their time, beside as many as there are live ones.
-const STALE_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Expiries {

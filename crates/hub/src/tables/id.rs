@@ -1,5 +1,6 @@
 //! Who we are and the ids we give out.
 
+use crate::bounds::{CLOCK_DRIFT_MS, EPOCH_MS};
 use wire::base64url::Id20;
 
 /// Place of a hub in the process and cluster.
@@ -72,8 +73,6 @@ pub(crate) struct Snowflake {
     count: u64,
 }
 
-/// 2024-01-01T00:00:00Z
-const EPOCH_MS: u64 = 1_704_067_200_000;
 const COUNT_BITS: u32 = 5;
 
 impl Snowflake {
@@ -146,9 +145,6 @@ pub(crate) struct Ids {
     /// A sequence of their own: a flood of messages borrows time, and must not put it into the ids of sockets.
     messages: Snowflake,
 }
-
-/// A name that holds a time so far ahead is no id of ours.
-const CLOCK_DRIFT_MS: u64 = 3_600_000;
 
 impl Ids {
     pub(crate) fn random<const N: usize>(&mut self) -> [u8; N] {

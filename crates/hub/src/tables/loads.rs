@@ -1,6 +1,7 @@
 //! How full the mailboxes of the shards are.
 
-use crate::books::limits::{Limits, SHARDS_MAX};
+use crate::books::limits::Limits;
+use crate::bounds::SHARDS_MAX;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What waits in one mailbox. Each has a cache line of its own: all shards write here.

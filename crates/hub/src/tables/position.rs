@@ -1,7 +1,7 @@
 //! Where an event stands in a log, and how far an event stream has come in the rooms that it asked for.
 
 use crate::books::faults::{self, Fault};
-use crate::books::limits::POSITIONS_MAX;
+use crate::bounds::POSITIONS_MAX;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
 use std::io::Write;

@@ -3,6 +3,7 @@
 //! nodes read: one that had no answer is written once more behind a failover. Its shard, one writer and one home keep their order, so their
 //! numbers may be compared.
 
+use crate::bounds::{AUTHORS_MAX, AUTHOR_PLACES_MAX, PAGE_BUSY_MS, REPEATS_KEPT_MS, REPEAT_PAGES_MAX};
 use handoff::bounds::MARKS_OF_PAGE;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -50,18 +51,8 @@ impl Spot {
 
 /// Sources of words begin so, and no other.
 const WORDS: &str = "stream:";
-/// Shards that write into streams, and the places of their last words that are known.
-const AUTHORS_MAX: usize = 4_096;
-const PLACES_MAX: usize = 512;
 /// So many numbers in a row are remembered in one piece, four bytes each.
 const PAGE: u64 = MARKS_OF_PAGE as u64;
-/// All sources have so many pages together.
-const PAGES_MAX: usize = 2_048;
-/// A group of readers knows within this time that one of them is gone, and others read on from where it was. Whoever asks for old commands
-/// again after it means it.
-const AGE_MS: u64 = 10 * 60 * 1_000;
-/// A page that got nothing for so long makes room for others first.
-const BUSY_MS: u64 = 60_000;
 
 #[derive(Debug)]
 struct Page {
@@ -72,7 +63,7 @@ struct Page {
 
 impl Page {
     fn is_old(&self, now_ms: u64) -> bool {
-        self.last_ms + AGE_MS < now_ms
+        self.last_ms + REPEATS_KEPT_MS < now_ms
     }
 }
 
@@ -186,7 +177,7 @@ impl Repeats {
         author.last_ms = now_ms;
         let stood = author.stood(spot.number);
         if stood.is_none() {
-            if author.words.len() == PLACES_MAX {
+            if author.words.len() == AUTHOR_PLACES_MAX {
                 author.words.pop_front();
             }
             author.words.push_back((spot.number, at));
@@ -199,15 +190,15 @@ impl Repeats {
         for _ in 0..self.pages.len() {
             let first = self.pages.front().and_then(|(source, number)| {
                 let page = self.sources.get(source)?.get(number)?;
-                Some((page.is_old(now_ms), page.last_ms + BUSY_MS < now_ms))
+                Some((page.is_old(now_ms), page.last_ms + PAGE_BUSY_MS < now_ms))
             });
             match first {
-                Some((false, _)) if self.pages.len() < PAGES_MAX => return,
+                Some((false, _)) if self.pages.len() < REPEAT_PAGES_MAX => return,
                 Some((false, false)) => self.pages.rotate_left(1),
                 _ => self.drop_first(),
             }
         }
-        if self.pages.len() >= PAGES_MAX {
+        if self.pages.len() >= REPEAT_PAGES_MAX {
             self.drop_first();
         }
     }
@@ -262,7 +253,7 @@ mod tests {
         assert_eq!(repeats.take_word(&word(5), 400, 0), Some(100));
         assert_eq!(repeats.take_word(&word(7), 500, 0), Some(200));
         assert_eq!(repeats.take_word(&word(6), 500, 0), Some(0));
-        for number in 8..8 + PLACES_MAX as u64 {
+        for number in 8..8 + AUTHOR_PLACES_MAX as u64 {
             assert_eq!(repeats.take_word(&word(number), 600, 0), None);
         }
         assert_eq!(repeats.take_word(&word(7), 700, 0), Some(0), "too old");
@@ -296,11 +287,11 @@ mod tests {
         for n in 0..3_000 {
             repeats.take(&spot(&format!("{}", n % 2_500), n * PAGE, 1), 0);
         }
-        assert_eq!(repeats.pages.len(), PAGES_MAX);
+        assert_eq!(repeats.pages.len(), REPEAT_PAGES_MAX);
         let pages: usize = repeats.sources.values().map(BTreeMap::len).sum();
-        assert_eq!(pages, PAGES_MAX);
+        assert_eq!(pages, REPEAT_PAGES_MAX);
         assert!(repeats.heap_bytes() < 9 << 20);
-        assert!(repeats.take(&spot("late", 0, 1), AGE_MS + 1));
+        assert!(repeats.take(&spot("late", 0, 1), REPEATS_KEPT_MS + 1));
         assert_eq!((repeats.pages.len(), repeats.sources.len()), (1, 1));
     }
 
@@ -309,12 +300,12 @@ mod tests {
     fn a_number_is_remembered_for_ten_minutes_and_no_longer() {
         let mut repeats = Repeats::default();
         repeats.take(&spot("slow", 0, 1), 0);
-        repeats.take(&spot("slow", 1, 1), AGE_MS);
+        repeats.take(&spot("slow", 1, 1), REPEATS_KEPT_MS);
         // Others make a page.
-        repeats.take(&spot("slow", PAGE, 1), AGE_MS + 1);
-        assert!(!repeats.take(&spot("slow", 1, 1), AGE_MS + 2));
+        repeats.take(&spot("slow", PAGE, 1), REPEATS_KEPT_MS + 1);
+        assert!(!repeats.take(&spot("slow", 1, 1), REPEATS_KEPT_MS + 2));
         // Whoever sets the offsets back later means it.
-        let later = 3 * AGE_MS;
+        let later = 3 * REPEATS_KEPT_MS;
         assert!(!repeats.has(&spot("slow", 1, 1), later));
         assert!(repeats.take(&spot("slow", 1, 1), later));
         assert!(repeats.take(&spot("slow", 0, 1), later));
@@ -326,7 +317,7 @@ mod tests {
     fn the_next_process_knows_what_was_carried_out() {
         let mut before = Repeats::default();
         before.take(&spot("old", 3, 1), 0);
-        let now_ms = AGE_MS + 1;
+        let now_ms = REPEATS_KEPT_MS + 1;
         before.take(&spot("a", 7, 100), now_ms - 5_000);
         before.take(&spot("b", 7 + PAGE, 100), now_ms);
         let records = (0..before.len()).filter_map(|at| before.record(at, now_ms));
@@ -342,7 +333,7 @@ mod tests {
         assert!(!next.take(&spot("b", 7 + PAGE, 100), 1_000));
         assert!(next.take(&spot("a", 8, 100), 1_000));
         assert!(next.take(&spot("b", 7 + PAGE, 101), 1_000), "made anew");
-        assert!(next.take(&spot("a", 7, 100), 2 * AGE_MS));
+        assert!(next.take(&spot("a", 7, 100), 2 * REPEATS_KEPT_MS));
     }
 
     #[test]
@@ -354,6 +345,6 @@ mod tests {
             repeats.take(&spot("other", n * PAGE, 1), now_ms);
             assert!(!repeats.take(&spot("busy", 0, 1), now_ms));
         }
-        assert_eq!(repeats.pages.len(), PAGES_MAX);
+        assert_eq!(repeats.pages.len(), REPEAT_PAGES_MAX);
     }
 }

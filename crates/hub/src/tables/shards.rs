@@ -1,6 +1,6 @@
 //! A set of shards of this process.
 
-use crate::books::limits::SHARDS_MAX;
+use crate::bounds::SHARDS_MAX;
 
 pub(crate) const WORDS: usize = SHARDS_MAX / 64;
 

@@ -2,6 +2,7 @@
 //! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that: when others come in after it, or
 //! when more owners have ended than are left. Odd durations go through a heap.
 
+use crate::bounds::STALE_MAX;
 use crate::books::heartbeat::Step;
 use crate::tables::slot::{AskId, ConnId, Key, SessionId};
 use std::cmp::Reverse;
@@ -356,7 +357,7 @@ impl Timers {
 
     /// Forgets the deadlines of settled acks when they outnumber the live ones.
     pub(crate) fn compact_acks(&mut self, live: usize, is_live: impl Fn(u64) -> bool) {
-        if self.acks.len() > 2 * live + 1024 {
+        if self.acks.len() > 2 * live + STALE_MAX {
             self.acks.retain(|Reverse((_, id))| is_live(*id));
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::access::drain::{Drain, Leaving, Pace, Verdict, shuffle};
 use crate::books::close::CloseReason;
-use crate::books::limits::CHORES_PER_TURN;
+use crate::bounds::CHORES_PER_TURN;
 use crate::clients::conn::State;
 use crate::clients::session::Session;
 use crate::dialect::notices;

@@ -1,7 +1,7 @@
 //! Bytes of a connection: requests or frames, worked on as far as the turn has room, and kept where they are incomplete.
 
 use crate::books::close::CloseReason;
-use crate::books::limits::RESERVE_TIMEOUT;
+use crate::bounds::RESERVE_TIMEOUT;
 use crate::books::metrics::Limit;
 use crate::clients::conn::State;
 use crate::life::{conns, ending};

@@ -2,7 +2,7 @@
 
 use crate::books::close::CloseReason;
 use crate::books::faults::{self, Fault};
-use crate::books::limits::LOG_BYTES_PER_TURN;
+use crate::bounds::LOG_BYTES_PER_TURN;
 use crate::clients::conn::State;
 use crate::clients::get::Get;
 use crate::clients::repeats::LastPoll;

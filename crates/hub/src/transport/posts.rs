@@ -1,7 +1,7 @@
 //! POST bodies of polling sessions: whole or in chunks, taken in as far as the turn has room (protocol 3.3).
 
 use crate::books::config::Config;
-use crate::books::limits::POST_PACKETS_PER_TURN;
+use crate::bounds::POST_PACKETS_PER_TURN;
 use crate::books::metrics::Limit;
 use crate::clients::conn::State;
 use crate::hearing::message;

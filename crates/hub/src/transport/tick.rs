@@ -1,7 +1,7 @@
 //! The beginning and the end of a turn: its time, what is due, what is announced, its account.
 
+use crate::bounds::{ANNOUNCE_MS, CHORES_PER_TURN};
 use crate::access::tokens;
-use crate::books::limits::CHORES_PER_TURN;
 use crate::cluster::{asking, listing, waiting};
 use crate::hearing::{decisions, expiry};
 use crate::life::{chronicling, returning, roll, shedding};
@@ -12,9 +12,6 @@ use crate::seam::stage::Stage;
 use crate::tables::clock::Now;
 use crate::tables::timer::Owners;
 use crate::transport::{drain, flush, timers};
-
-/// Room counts are told to handlers and other shards this often.
-const ANNOUNCE_MS: u64 = 250;
 
 /// What a turn took.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,5 +1,6 @@
 //! Deadlines of sessions and connections, when they are due.
 
+use crate::bounds::BEHIND_GRACE_MS;
 use crate::access::tokens;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
@@ -164,9 +165,6 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
         _ => ending::lost(parts, conn, reason),
     }
 }
-
-/// How long a peer is spared after a turn that could not read everything.
-const BEHIND_GRACE_MS: u64 = 500;
 
 /// Ends a connection for what it did not send, which may be waiting unread.
 fn blames_the_peer(due: Due) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! HOT PATH: `on_frames` and `on_message` allocate nothing for whole text messages.
 
+use crate::bounds::ECHO_BYTES_MAX;
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
 use crate::books::metrics::Limit;
@@ -150,8 +151,7 @@ fn message_limits(config: &Config, protocol: Protocol, deflate: bool) -> Limits 
         | Protocol::PlainMsgpack
         | Protocol::PlainRaw
         | Protocol::EventStream => config.plain_max_payload,
-        // Echo service of the conformance application; the suite sends 16 MiB.
-        Protocol::Raw => 64 * 1024 * 1024,
+        Protocol::Raw => ECHO_BYTES_MAX,
         Protocol::SocketIo | Protocol::EngineIo => config.max_payload,
     };
     Limits {

@@ -215,7 +215,7 @@ fn kept_answers_are_bounded_in_bytes() {
         .map(|answer| answer.args.len())
         .sum();
     assert!(
-        kept <= hub::limits::ROUND_BYTES_MAX && kept > 1_000_000,
+        kept <= hub::bounds::ROUND_BYTES_MAX && kept > 1_000_000,
         "{kept}"
     );
     assert_eq!(collected.acked, 20);

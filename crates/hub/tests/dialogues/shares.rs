@@ -4,7 +4,7 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::Rig;
 use hub::config::Config;
-use hub::limits::CHORES_PER_TURN;
+use hub::bounds::CHORES_PER_TURN;
 use hub::{ConnectRequest, Context, Decision, Event, Handler, SocketKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,6 +6,7 @@ use super::{Desk, Office};
 use crate::engine::Trouble;
 use ::redis::{Cmd, Value, cmd};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use hub::bounds::UNTOLD_MS;
 use hub::mailbox::waker;
 use hub::{ChronicleQuestion, ChronicleWord, Saving};
 use std::collections::BTreeMap;
@@ -222,7 +223,7 @@ fn call(
     call.arg(office.stream_bytes_max).arg(words.len());
     let (generation, era) = course.generation();
     // A socket whose client is silent is told of with each of its pongs.
-    let ttl_ms = 2 * course.window.as_millis() as u64 + 120_000;
+    let ttl_ms = 2 * (course.window.as_millis() as u64 + UNTOLD_MS);
     for word in words {
         match word {
             ChronicleWord::Said {

@@ -1,6 +1,7 @@
 //! Buffers that the TLS connections of a shard share: what is in them is of one connection, and only while it is served.
 
-use super::{CHUNK_BYTES, RECORD_BYTES_MAX};
+use super::CHUNK_BYTES;
+use crate::bounds::RECORD_BYTES_MAX;
 use hub::tls::TlsFailure;
 use std::io::IoSlice;
 

@@ -7,7 +7,7 @@ use super::returns::AGAIN_US;
 use super::world::World;
 use crate::client::{Client, Transport, UNKNOWN};
 use crate::names::digits;
-use hub::limits::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
+use hub::bounds::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
 
 impl World {
     /// A life that clients find.

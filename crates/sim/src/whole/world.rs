@@ -21,7 +21,7 @@ use cluster::frame::Peer;
 use cluster::node::Limits;
 use fastrand::Rng;
 use hub::config::Config;
-use hub::limits::LIST_BYTES_PER_TURN;
+use hub::bounds::LIST_BYTES_PER_TURN;
 use hub::{Effect, Moved, Now, Spent, Turn};
 use rules::{Action, EventRule, NamespaceRules, Rules, Word};
 use seeds::Script;

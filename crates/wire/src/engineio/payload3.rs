@@ -1,13 +1,12 @@
 //! Polling payloads of protocol 3. As text, each packet stands behind its length in UTF-16 code units and a colon. As binary, each
 //! begins with 0 (text) or 1 (binary), its length in bytes as digits from 0 to 9, and 255.
 
+use crate::bounds::LENGTH_DIGITS_MAX;
 use super::PacketType;
 use super::payload::{self, SEPARATOR};
 
 /// First byte of a binary message: the type as a number, and not as a digit.
 pub const MESSAGE: u8 = 4;
-/// Longest header that is read: the bound of a body has fewer digits.
-const DIGITS_MAX: usize = 10;
 /// Ends the header of a packet of a binary payload.
 const HEADER_END: u8 = 255;
 
@@ -83,10 +82,10 @@ fn cut(body: &[u8]) -> Option<(&[u8], bool, usize)> {
 
 /// A length without needless zeros, and how many digits it has, if `end` stands behind it.
 fn length(bytes: &[u8], digit: impl Fn(u8) -> u8, end: u8) -> Option<(usize, usize)> {
-    let digits = bytes.iter().take(DIGITS_MAX + 1);
+    let digits = bytes.iter().take(LENGTH_DIGITS_MAX + 1);
     let digits = digits.take_while(|byte| digit(**byte) < 10).count();
     let needless = digits > 1 && digit(bytes[0]) == 0;
-    if digits == 0 || digits > DIGITS_MAX || needless || bytes.get(digits) != Some(&end) {
+    if digits == 0 || digits > LENGTH_DIGITS_MAX || needless || bytes.get(digits) != Some(&end) {
         return None;
     }
     let mut len = 0_usize;

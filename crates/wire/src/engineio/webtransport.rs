@@ -2,13 +2,11 @@
 //! writes it behind the mask bit, then the packet. They differ from WebSocket frames by their headers alone. So a carrier translates
 //! headers, passes packets on as they come, and keeps none of them.
 
+pub use crate::bounds::OPENING_BYTES_MAX;
+use crate::bounds::{CONTROL_PAYLOAD_MAX, UNMASKED_HEADER_BYTES_MAX};
 use crate::websocket::close;
-use crate::websocket::frame::{self, CONTROL_PAYLOAD_MAX, OpCode};
+use crate::websocket::frame::{self, OpCode};
 
-/// Longest header, bytes.
-const HEADER_BYTES_MAX: usize = 10;
-/// Longest packet that opens a stream, bytes: a session id in JSON has a third of it.
-pub const OPENING_BYTES_MAX: usize = 120;
 const BINARY: u8 = 0x80;
 
 /// The reason why a stream ends.
@@ -39,14 +37,14 @@ impl Violation {
 /// A header that comes in pieces.
 #[derive(Clone, Copy, Debug, Default)]
 struct Header {
-    bytes: [u8; HEADER_BYTES_MAX],
+    bytes: [u8; UNMASKED_HEADER_BYTES_MAX],
     len: usize,
 }
 
 impl Header {
     /// Takes bytes off the front until `len` are there; `false`: more are needed.
     fn fill(&mut self, from: &mut &[u8], len: usize) -> bool {
-        while self.len < len.min(HEADER_BYTES_MAX) {
+        while self.len < len.min(UNMASKED_HEADER_BYTES_MAX) {
             let Some((first, rest)) = from.split_first() else {
                 return false;
             };

@@ -2,10 +2,7 @@
 //! readers disagree about where a message ends: sizes are bare hex digits, lines end in CRLF,
 //! trailers are field lines as in a head, bounded and dropped.
 
-/// Longest chunk-size line with its extension, and longest trailer line.
-const LINE_BYTES_MAX: usize = 256;
-/// Trailer lines.
-const TRAILERS_MAX: u8 = 16;
+use crate::bounds::{CHUNK_LINE_BYTES_MAX, TRAILERS_MAX};
 
 /// Not chunked coding, or too much of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +110,7 @@ impl Chunked {
 
 /// The line at the front, without its CRLF.
 fn line(buf: &[u8]) -> Result<Option<&[u8]>, ChunkError> {
-    let window = &buf[..buf.len().min(LINE_BYTES_MAX)];
+    let window = &buf[..buf.len().min(CHUNK_LINE_BYTES_MAX)];
     match memchr::memchr(b'\n', window) {
         Some(end) if end > 0 && window[end - 1] == b'\r' => {
             let text = &window[..end - 1];
@@ -125,7 +122,7 @@ fn line(buf: &[u8]) -> Result<Option<&[u8]>, ChunkError> {
             Ok(Some(text))
         }
         Some(_) => Err(ChunkError::Malformed),
-        None if window.len() == LINE_BYTES_MAX => Err(ChunkError::Malformed),
+        None if window.len() == CHUNK_LINE_BYTES_MAX => Err(ChunkError::Malformed),
         None => Ok(None),
     }
 }

@@ -1,5 +1,6 @@
 //! The date of an answer, as HTTP writes it (RFC 9110 §5.6.7).
 
+use crate::bounds::DATE_SECONDS_MAX;
 use crate::calendar::civil;
 
 /// Bytes of a date: `Tue, 14 Nov 2023 22:13:20 GMT`.
@@ -7,8 +8,6 @@ const LEN: usize = 29;
 /// From the day of the week of 1 January 1970.
 const WEEKDAYS: &[u8; 21] = b"ThuFriSatSunMonTueWed";
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-/// The last second of the year 9999: the format has four digits.
-const SECONDS_MAX: u64 = 253_402_300_799;
 
 /// A second in HTTP's words. A writer of many answers makes one of each second and keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +25,7 @@ impl Date {
 
     /// Of a Unix time.
     pub fn new(unix_seconds: u64) -> Self {
-        let second = unix_seconds.min(SECONDS_MAX);
+        let second = unix_seconds.min(DATE_SECONDS_MAX);
         let days = second / 86_400;
         let (year, month, day) = civil(days as i64);
         let mut text = Self::EPOCH.text;
@@ -76,7 +75,7 @@ mod tests {
             (951_782_399, "Mon, 28 Feb 2000 23:59:59 GMT"),
             (951_782_400, "Tue, 29 Feb 2000 00:00:00 GMT"),
             (1_700_000_000, "Tue, 14 Nov 2023 22:13:20 GMT"),
-            (SECONDS_MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+            (DATE_SECONDS_MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
             (u64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
         ] {
             let date = Date::new(seconds);

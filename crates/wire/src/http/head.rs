@@ -2,15 +2,7 @@
 //! Where RFC 9112 lets a server choose between lenient and strict, strict it is: a proxy in front
 //! may have chosen otherwise.
 
-/// Longest request head, bytes, blank line included.
-pub const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Most header lines of a request.
-pub const HEADERS_MAX: usize = 64;
-/// Longest request target, bytes.
-pub const TARGET_BYTES_MAX: usize = 8 * 1024;
-
-/// Longest request line: target, method, version and the blanks between.
-const REQUEST_LINE_BYTES_MAX: usize = TARGET_BYTES_MAX + 64;
+use crate::bounds::{HEADERS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, REQUEST_LINE_BYTES_MAX, TARGET_BYTES_MAX};
 
 /// Request method, as far as realtime paths tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,8 +279,6 @@ fn find_end(buf: &[u8], skipped: usize) -> Result<Option<usize>, HeadError> {
 
 /// Refuses a request line, complete or not, that can no longer become a good one.
 fn check_request_line(line: &[u8]) -> Result<(), HeadError> {
-    /// Longest registered method is UPDATEREDIRECTREF, 17.
-    const METHOD_BYTES_MAX: usize = 24;
     let method = line.split(|&byte| byte == b' ').next().unwrap_or_default();
     let is_crlf_begun = method == b"\r";
     let is_method = method

@@ -9,6 +9,9 @@ mod head;
 mod query;
 mod response;
 
+pub use crate::bounds::{
+    CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX, TRAILERS_MAX,
+};
 pub use chunked::{ChunkError, Chunked};
 pub use date::Date;
 pub use encoding::Encoding;
@@ -16,7 +19,7 @@ pub use forwarded::{forwarded, x_forwarded_for};
 pub use head::is_token;
 pub(crate) use head::is_token_byte;
 pub use head::{
-    Expectation, HEAD_BYTES_MAX, HEADERS_MAX, Head, HeadError, Method, TARGET_BYTES_MAX, parse_head,
+    Expectation, Head, HeadError, Method, parse_head,
 };
 pub use query::{query_pairs, query_param};
 pub use response::{CONTINUE, Response, reason};

@@ -5,8 +5,9 @@ mod split;
 mod syntax;
 mod text;
 
+pub use crate::bounds::DEPTH_MAX;
 pub use split::{Elements, Members, elements, first, member, members, read_members};
-pub use syntax::{DEPTH_MAX, Error, read_elements, skip_space, skip_value, validate};
+pub use syntax::{Error, read_elements, skip_space, skip_value, validate};
 pub use text::{quote, unquote};
 
 pub(crate) use syntax::skip_string;

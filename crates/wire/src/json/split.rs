@@ -170,7 +170,8 @@ pub(crate) fn trim(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::syntax::{DEPTH_MAX, validate};
+    use super::super::syntax::validate;
+    use crate::bounds::DEPTH_MAX;
     use super::*;
 
     #[test]

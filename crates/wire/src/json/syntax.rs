@@ -3,8 +3,7 @@
 //! 0x7F are not judged: UTF-8 is checked once per message, before.
 //! HOT PATH: no allocation, no recursion.
 
-/// Deepest nesting accepted: the bound of serde_json, which handlers may use on what passed here.
-pub const DEPTH_MAX: usize = 127;
+use crate::bounds::DEPTH_MAX;
 
 // One bit per open container must fit.
 const _: () = assert!(DEPTH_MAX <= u128::BITS as usize);

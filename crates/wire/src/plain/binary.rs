@@ -2,7 +2,8 @@
 
 use crate::engineio::payload;
 use crate::json;
-use crate::socketio::{self, ATTACHMENTS_MAX};
+use crate::bounds::ATTACHMENTS_MAX;
+use crate::socketio;
 use std::borrow::Cow;
 
 const KEY: &str = "\"_binary\"";

@@ -1,12 +1,10 @@
 //! What a plain client said.
 
+use crate::bounds::{ATTACHMENTS_MAX, SAFE_INTEGER_MAX};
 use super::{binary, msgpack};
 use crate::json;
-use crate::socketio::{ATTACHMENTS_MAX, is_reserved, placeholders};
+use crate::socketio::{is_reserved, placeholders};
 use std::borrow::Cow;
-
-/// Largest `id` that JavaScript counts to, `Number.MAX_SAFE_INTEGER`.
-const ID_MAX: u64 = (1 << 53) - 1;
 
 /// One message of a plain client. `args` are raw JSON elements as in
 /// [`crate::socketio::Event::args`], with Socket.IO placeholders where `attachments` stood.
@@ -219,7 +217,7 @@ impl<'a> Fields<'a> {
         match self.id {
             None | Some("null") => Ok(None),
             Some(raw) => match raw.parse() {
-                Ok(id) if id <= ID_MAX => Ok(Some(id)),
+                Ok(id) if id <= SAFE_INTEGER_MAX => Ok(Some(id)),
                 _ => Err(Invalid::at("id")),
             },
         }

@@ -6,11 +6,8 @@ mod v2;
 
 use core::net::IpAddr;
 
+pub use crate::bounds::PROXY_HEADER_BYTES_MAX;
 pub use v2::write as write_v2;
-
-/// Longest header, bytes. Version 1 needs 107 at most; version 2 has room for 65,535 bytes of extensions, of which proxies
-/// in use send a few hundred (a certificate's name, an endpoint's id).
-pub const HEADER_BYTES_MAX: usize = 4096;
 
 /// What a proxy said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +26,7 @@ pub enum ProxyError {
     Absent,
     /// It begins like a header and is none: unknown version, command or family, addresses that do not parse or fit.
     Malformed,
-    /// Longer than [`HEADER_BYTES_MAX`].
+    /// Longer than [`PROXY_HEADER_BYTES_MAX`].
     TooLong,
 }
 

@@ -1,18 +1,16 @@
 //! Version 1: one line of text, such as `PROXY TCP4 192.0.2.1 198.51.100.7 56324 443` and CRLF.
 
+use crate::bounds::PROXY_LINE_BYTES_MAX;
 use super::{ProxyError, ProxyHeader};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 pub(super) const PREFIX: &[u8] = b"PROXY ";
 
-/// Longest line: `UNKNOWN` with two long IPv6 addresses and ports, CRLF included (section 2.1).
-const LINE_BYTES_MAX: usize = 107;
-
 pub(super) fn parse(buf: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
-    let window = &buf[..buf.len().min(LINE_BYTES_MAX)];
+    let window = &buf[..buf.len().min(PROXY_LINE_BYTES_MAX)];
     let Some(lf) = memchr::memchr(b'\n', window) else {
-        if window.len() == LINE_BYTES_MAX {
+        if window.len() == PROXY_LINE_BYTES_MAX {
             return Err(ProxyError::Malformed);
         }
         return Ok(None);
@@ -130,9 +128,9 @@ mod tests {
     #[test]
     fn the_longest_line_is_read_and_a_longer_one_is_not_waited_for() {
         let longest = format!("PROXY UNKNOWN {}\r\n", "f".repeat(91));
-        assert_eq!(longest.len(), LINE_BYTES_MAX);
+        assert_eq!(longest.len(), PROXY_LINE_BYTES_MAX);
         assert!(matches!(parse(longest.as_bytes()), Ok(Some(_))));
-        for len in 0..LINE_BYTES_MAX {
+        for len in 0..PROXY_LINE_BYTES_MAX {
             assert_eq!(parse(&longest.as_bytes()[..len]), Ok(None), "{len}");
         }
         let longer = longest.replace("\r\n", "ff");

@@ -1,7 +1,8 @@
 //! Version 2: a fixed head of sixteen bytes, the addresses, then extensions (TLVs), none of which is needed here: they are
 //! skipped by their overall length, whatever they hold (section 2.2).
 
-use super::{HEADER_BYTES_MAX, ProxyError, ProxyHeader};
+use super::{ProxyError, ProxyHeader};
+use crate::bounds::PROXY_HEADER_BYTES_MAX;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -17,7 +18,7 @@ pub(super) fn parse(buf: &[u8]) -> Result<Option<ProxyHeader>, ProxyError> {
         return Ok(None);
     };
     let len = HEAD_BYTES + usize::from(u16::from_be_bytes([high, low]));
-    if len > HEADER_BYTES_MAX {
+    if len > PROXY_HEADER_BYTES_MAX {
         return Err(ProxyError::TooLong);
     }
     let Some(rest) = buf.get(HEAD_BYTES..len) else {
@@ -209,10 +210,10 @@ mod tests {
 
     #[test]
     fn lengths_end_at_the_bound() {
-        let most = header(0x21, 0x00, &[0; HEADER_BYTES_MAX - HEAD_BYTES]);
+        let most = header(0x21, 0x00, &[0; PROXY_HEADER_BYTES_MAX - HEAD_BYTES]);
         assert_eq!(parse(&most[..most.len() - 1]), Ok(None));
-        assert!(matches!(parse(&most), Ok(Some(header)) if header.len == HEADER_BYTES_MAX));
-        let more = header(0x21, 0x00, &[0; HEADER_BYTES_MAX - HEAD_BYTES + 1]);
+        assert!(matches!(parse(&most), Ok(Some(header)) if header.len == PROXY_HEADER_BYTES_MAX));
+        let more = header(0x21, 0x00, &[0; PROXY_HEADER_BYTES_MAX - HEAD_BYTES + 1]);
         assert_eq!(parse(&more), Err(ProxyError::TooLong));
     }
 

@@ -6,8 +6,9 @@ pub mod msgpack;
 mod packet;
 mod placeholder;
 
+pub use crate::bounds::ATTACHMENTS_MAX;
 pub use event::{Event, event, is_reserved, reserved};
-pub use packet::{ATTACHMENTS_MAX, Packet, PacketType, ParseError, parse, write, written_len};
+pub use packet::{Packet, PacketType, ParseError, parse, write, written_len};
 pub use placeholder::{
     Misfit, Placeholder, PlaceholderError, Placeholders, match_attachments, placeholders,
     write_placeholder,

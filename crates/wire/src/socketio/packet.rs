@@ -1,15 +1,10 @@
 //! One packet in or out: `<type>[<attachments>-][<namespace>,][<ack id>][<JSON>]`.
 //! HOT PATH: `parse` and `write` of events allocate nothing.
 
+use crate::bounds::{ATTACHMENTS_MAX, SAFE_INTEGER_MAX};
 use super::event::{is_event_array, is_reserved_first};
 use super::placeholder::match_attachments;
 use crate::json;
-
-/// Most attachments in one packet (socket.io-parser since 4.2.6).
-pub const ATTACHMENTS_MAX: usize = 10;
-
-/// Largest ack id that JavaScript counts to, `Number.MAX_SAFE_INTEGER`.
-const ID_MAX: u64 = (1 << 53) - 1;
 
 /// First character of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +153,7 @@ fn parse_namespace(text: &str, at: usize) -> Result<(&str, usize), ParseError> {
     Ok((namespace, end))
 }
 
-/// A run of decimal digits, saturating at `u64::MAX` above [`ID_MAX`].
+/// A run of decimal digits, saturating at `u64::MAX` above [`SAFE_INTEGER_MAX`].
 #[inline]
 fn parse_id(bytes: &[u8], start: usize) -> (Option<u64>, usize) {
     let mut at = start;
@@ -169,7 +164,7 @@ fn parse_id(bytes: &[u8], start: usize) -> (Option<u64>, usize) {
             .saturating_add(u64::from(digit - b'0'));
         at += 1;
     }
-    let id = if id > ID_MAX { u64::MAX } else { id };
+    let id = if id > SAFE_INTEGER_MAX { u64::MAX } else { id };
     ((at > start).then_some(id), at)
 }
 
@@ -200,7 +195,7 @@ fn check_shape(packet: &Packet<'_>) -> Result<(), ParseError> {
             if !is_event_array(packet.data) {
                 return Err(ParseError::Shape);
             }
-            if packet.id.is_some_and(|id| id > ID_MAX) {
+            if packet.id.is_some_and(|id| id > SAFE_INTEGER_MAX) {
                 return Err(ParseError::Id);
             }
             if is_reserved_first(packet.data) {

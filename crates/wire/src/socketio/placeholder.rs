@@ -3,13 +3,11 @@
 //! Every client writes exactly these two members. An object that is marked as a placeholder but
 //! written otherwise is refused: receivers would disagree on what it stands for.
 
-use super::ATTACHMENTS_MAX;
+use crate::bounds::{ATTACHMENTS_MAX, INDEX_DIGITS_MAX};
 use crate::json;
 use std::ops::Range;
 
 const KEY: &str = "_placeholder";
-/// Attachment numbers beyond this many digits exist nowhere.
-const INDEX_DIGITS_MAX: usize = 9;
 
 /// One placeholder of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! Bodies of close frames in, whole close frames out (RFC 6455 §5.5.1, §7.4).
 
-use super::frame::{self, CONTROL_PAYLOAD_MAX, OpCode};
+use crate::bounds::REASON_BYTES_MAX;
+use super::frame::{self, OpCode};
 use super::violation::Violation;
-
-/// Longest reason, bytes: a control payload less the code.
-pub const REASON_BYTES_MAX: usize = CONTROL_PAYLOAD_MAX - 2;
 
 /// Code and reason of a close frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

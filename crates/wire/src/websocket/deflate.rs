@@ -2,6 +2,7 @@
 //! after another. Neither knows frames, limits of a peer, or whose message it has.
 //! HOT PATH: no allocation once made, but for the growth of the caller's buffer.
 
+pub use crate::bounds::DEFLATE_ENDS_MAX;
 use crate::growth;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -9,9 +10,6 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 /// The tail and an empty last block. The message before it is whole: a cut message would have swallowed it.
 const TAIL_AND_END: [u8; 9] = [0, 0, 0xff, 0xff, 1, 0, 0, 0xff, 0xff];
-/// Ends of a deflate stream within one message. One is allowed (RFC 7692 §7.2.3.5); each costs a
-/// reset, so a message of nothing else must not become many.
-const ENDS_MAX: u32 = 16;
 /// First capacity of an output buffer.
 const START_BYTES: usize = 4096;
 
@@ -237,7 +235,7 @@ impl<'a> Run<'a> {
                     return Ok(Fed::Ended);
                 }
                 self.ends += 1;
-                if self.ends > ENDS_MAX {
+                if self.ends > DEFLATE_ENDS_MAX {
                     return Err(InflateError::Corrupt);
                 }
                 decompress.reset(false);

@@ -2,10 +2,8 @@
 //! Knows nothing of messages, limits or which side of the connection it serves.
 //! HOT PATH: no allocation, no lock, no dyn.
 
-/// Longest payload of a control frame, bytes (RFC 6455 §5.5).
-pub const CONTROL_PAYLOAD_MAX: usize = 125;
-/// Longest frame header, bytes: two, an eight-byte length and the mask.
-pub const HEADER_BYTES_MAX: usize = 14;
+pub use crate::bounds::CONTROL_PAYLOAD_MAX;
+use crate::bounds::FRAME_HEADER_BYTES_MAX;
 
 /// What a frame is (RFC 6455 §5.2); the values are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +216,7 @@ pub fn write_frame(out: &mut Vec<u8>, opcode: OpCode, payload: &[u8]) {
 
 /// Appends a whole client frame, masked with `mask`; for the load generator and for tests.
 pub fn write_masked(out: &mut Vec<u8>, fin: bool, opcode: OpCode, payload: &[u8], mask: [u8; 4]) {
-    out.reserve(HEADER_BYTES_MAX + payload.len());
+    out.reserve(FRAME_HEADER_BYTES_MAX + payload.len());
     push_header(
         out,
         (u8::from(fin) << 7) | opcode as u8,

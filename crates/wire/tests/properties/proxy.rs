@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::http::{forwarded, x_forwarded_for};
-use wire::proxy::{self, HEADER_BYTES_MAX, ProxyHeader};
+use wire::proxy::{self, PROXY_HEADER_BYTES_MAX, ProxyHeader};
 
 fn ip() -> impl Strategy<Value = IpAddr> {
     prop_oneof![
@@ -76,7 +76,7 @@ proptest! {
             }
         }
         if let Ok(Some(header)) = whole {
-            prop_assert!(header.len <= bytes.len().min(HEADER_BYTES_MAX));
+            prop_assert!(header.len <= bytes.len().min(PROXY_HEADER_BYTES_MAX));
         }
     }
 

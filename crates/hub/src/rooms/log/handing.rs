@@ -2,7 +2,7 @@
 //! the same.
 
 use super::{Log, Ring};
-use crate::books::limits::HISTORY_ROOMS_MAX;
+use crate::bounds::HISTORY_ROOMS_MAX;
 use handoff::keepsakes as record;
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! What a shard says to the others of its people in a room.
 
+use crate::bounds::INFO_BYTES_MAX;
 use super::entry::{Entry, Flag};
 use super::roll::Roll;
 use super::speech::Speech;
@@ -7,9 +8,6 @@ use super::word::{Person, Who, Word};
 use crate::clients::people::People;
 use std::sync::Arc;
 use wire::json;
-
-/// The public data of a member may have so many bytes; with more it has none.
-const INFO_BYTES_MAX: usize = 1024;
 
 impl Roll {
     pub(super) fn has_news(&self) -> bool {

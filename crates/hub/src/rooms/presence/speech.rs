@@ -1,12 +1,6 @@
 //! When and how a shard speaks of its people in a room.
 
-/// The first word waits for so long, so that most others know of this shard before it asks them.
-const WAIT_MS: u64 = 250;
-/// So long after it others hear from this shard again. Where both of two newcomers are known by now, and were not when they spoke first,
-/// they learn of each other: this word does not follow what they heard.
-const AGAIN_MS: u64 = 1_000;
-/// So long after the first word others have answered it.
-const ANSWERED_MS: u64 = 250;
+use crate::bounds::{ANSWERED_MS, FIRST_WORD_MS, SECOND_WORD_MS};
 
 #[derive(Debug)]
 pub(super) struct Speech {
@@ -41,14 +35,14 @@ impl Default for Speech {
 impl Speech {
     /// Whether the first word is still to wait.
     pub(super) fn waits(&mut self, now_ms: u64) -> bool {
-        let first_ms = *self.first_ms.get_or_insert(now_ms + WAIT_MS);
+        let first_ms = *self.first_ms.get_or_insert(now_ms + FIRST_WORD_MS);
         self.version == 0 && now_ms < first_ms
     }
 
     /// When others are to hear from this shard again; `None`: it has said nothing. The time may be over.
     pub(super) fn again_ms(&self) -> Option<u64> {
         let first_ms = self.first_ms.filter(|_| self.version > 0);
-        first_ms.map(|first_ms| first_ms + AGAIN_MS)
+        first_ms.map(|first_ms| first_ms + SECOND_WORD_MS)
     }
 
     /// Others were asked for all they have, and have answered.

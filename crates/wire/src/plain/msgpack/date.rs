@@ -1,13 +1,11 @@
 //! Milliseconds to the text of `Date.prototype.toISOString` (ECMA-262 §21.4.1.32).
 
+use crate::bounds::{DATE_MS_MAX, DAY_MS};
 use crate::calendar::civil;
 
-const DAY_MS: i64 = 86_400_000;
-/// Furthest a JavaScript Date reaches, both ways.
-const MILLIS_MAX: i64 = 8_640_000_000_000_000;
 /// `2023-11-14T22:13:20.123Z`; `None` outside the range of a Date.
 pub(super) fn to_iso(millis: i64) -> Option<String> {
-    if !(-MILLIS_MAX..=MILLIS_MAX).contains(&millis) {
+    if !(-DATE_MS_MAX..=DATE_MS_MAX).contains(&millis) {
         return None;
     }
     let (year, month, day) = civil(millis.div_euclid(DAY_MS));
@@ -42,13 +40,13 @@ mod tests {
             (-62_167_219_200_000, "0000-01-01T00:00:00.000Z"),
             (-62_167_219_200_001, "-000001-12-31T23:59:59.999Z"),
             (253_402_300_800_000, "+010000-01-01T00:00:00.000Z"),
-            (MILLIS_MAX, "+275760-09-13T00:00:00.000Z"),
-            (-MILLIS_MAX, "-271821-04-20T00:00:00.000Z"),
+            (DATE_MS_MAX, "+275760-09-13T00:00:00.000Z"),
+            (-DATE_MS_MAX, "-271821-04-20T00:00:00.000Z"),
         ];
         for (millis, expected) in cases {
             assert_eq!(to_iso(millis).as_deref(), Some(expected));
         }
-        for millis in [MILLIS_MAX + 1, -MILLIS_MAX - 1, i64::MAX, i64::MIN] {
+        for millis in [DATE_MS_MAX + 1, -DATE_MS_MAX - 1, i64::MAX, i64::MIN] {
             assert_eq!(to_iso(millis), None);
         }
     }

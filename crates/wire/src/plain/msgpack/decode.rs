@@ -1,17 +1,16 @@
 //! MessagePack to JSON text. Never believes a declared length: every element must be there before
 //! anything is set aside for it.
 
+use crate::bounds::{ATTACHMENTS_MAX, DEPTH_MAX, SAFE_INTEGER_MAX};
 use super::date;
-use crate::json::{self, DEPTH_MAX};
-use crate::socketio::{ATTACHMENTS_MAX, write_placeholder};
+use crate::json;
+use crate::socketio::write_placeholder;
 use rmp::Marker;
 
 /// Ext type of notepack's `undefined`, Date and ArrayBuffer.
 const EXT_NOTEPACK: i8 = 0;
 /// Ext type of the MessagePack specification's timestamp.
 const EXT_TIMESTAMP: i8 = -1;
-/// Below this magnitude a double that is whole is written as an integer, without loss.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A value as JSON text with placeholders for its bytes.
 #[derive(Debug)]
@@ -248,7 +247,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn double(&mut self, number: f64) {
-        if number.fract() == 0.0 && number.abs() < EXACT_MAX {
+        if number.fract() == 0.0 && number.abs() <= SAFE_INTEGER_MAX as f64 {
             self.integer(number as i64);
             return;
         }
