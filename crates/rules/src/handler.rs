@@ -93,7 +93,8 @@ impl RulesHandler {
         context: Option<TraceParent>,
     ) {
         let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
-            return;
+            // The process before this one knew the namespace.
+            return unknown(socket, event);
         };
         let home = &self.book.namespaces[at];
         let (_, namespace) = home;
@@ -514,6 +515,13 @@ const RESERVED: &str = "Only the gateway sends events of this name";
 /// Its rule says where the payload names one.
 const NO_ROOM: &str = "Room must be a string";
 
+fn unknown(socket: &mut Member<'_>, event: Event<'_>) {
+    socket.unknown_event(event.name);
+    if let Some(ack) = event.ack {
+        socket.cx().ack(ack, UNKNOWN, &[]);
+    }
+}
+
 impl Rule {
     fn check(&self, args: &str) -> Result<(), String> {
         let Some(schema) = &self.schema else {
@@ -551,12 +559,7 @@ impl Rule {
                     socket.cx().ack(ack, DROPPED, &[]);
                 }
             }
-            Action::Drop => {
-                socket.unknown_event(event.name);
-                if let Some(ack) = event.ack {
-                    socket.cx().ack(ack, UNKNOWN, &[]);
-                }
-            }
+            Action::Drop => unknown(socket, event),
         }
     }
 
