@@ -3,7 +3,7 @@
 use super::client::SocketIo;
 use crate::harness::{Gateway, PATIENCE, eventually, generator};
 use serde_json::json;
-use std::fs;
+use std::fs::{self, File};
 use std::process::{Command, Output, Stdio};
 
 const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\npin = false\n";
@@ -212,6 +212,35 @@ fn settings_that_cannot_work_together_passed_the_check() {
     }
     let without_page = "profile = \"plain\"\n[plain]\npath = \"/app.js\"\n";
     assert_eq!(check(without_page).1, Some(0), "nothing else is there");
+}
+
+/// A full disk ended these commands without a word, and nobody knew why there was no key.
+#[test]
+fn a_verdict_or_a_key_that_nobody_got_was_lost_without_a_word() {
+    let told = |args: &[&str], out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        command.args(args).stdin(Stdio::null()).stdout(out);
+        let output = command.output().expect("run sockeye");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), error)
+    };
+    for (args, code) in [
+        (&["config", "reference"][..], 1),
+        (&["config", "show"], 1),
+        (&["config", "check"], 1),
+        (&["doctor", "--record"], 2),
+        (&["api-key", "ci"], 1),
+    ] {
+        let full = File::options().write(true).open("/dev/full");
+        let (ended, error) = told(args, full.expect("a full disk").into());
+        assert_eq!(ended, Some(code), "{args:?}: {error}");
+        assert!(error.starts_with("cannot write: "), "{args:?}: {error}");
+        // A reader that stops wants no words, and does not have the verdict.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let gone = (Some(code), String::new());
+        assert_eq!(told(args, writer.into()), gone, "{args:?}");
+    }
 }
 
 #[test]
