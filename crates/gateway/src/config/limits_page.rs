@@ -13,7 +13,7 @@ use hub::limits::{
 use hub::metrics::Limit;
 use identity::TOKEN_BYTES_MAX;
 use nodes::ledger::WAITS_MAX;
-use process::flood;
+use process::{files, flood};
 use std::time::Duration;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
@@ -86,6 +86,18 @@ fn fixed() -> [(&'static str, String); 18] {
     ]
 }
 
+/// Those of what operators name.
+fn of_files() -> [(&'static str, String); 1] {
+    [(
+        "bytes of a configuration, and of a file with certificates or credentials that it names",
+        format!(
+            "{}, {}",
+            size(files::CONFIGURATION_BYTES_MAX),
+            size(files::BYTES_MAX)
+        ),
+    )]
+}
+
 /// Those of messages of workers.
 fn of_workers() -> [(&'static str, String); 6] {
     [
@@ -141,6 +153,7 @@ fn value(label: &str) -> Option<String> {
     let found = fixed()
         .into_iter()
         .chain(of_workers())
+        .chain(of_files())
         .find(|(name, _)| *name == label);
     found.map(|(_, value)| value)
 }
@@ -192,7 +205,8 @@ fn the_page_has_a_row_for_every_bound_and_for_all_that_is_fixed() {
         let has_row = labels.contains(&format!("`{path}`").as_str());
         assert!(shapes || has_row, "{path}");
     }
-    for (name, _) in fixed().into_iter().chain(of_workers()) {
+    let all = fixed().into_iter().chain(of_workers()).chain(of_files());
+    for (name, _) in all {
         assert!(labels.contains(&name), "{name}");
     }
     for label in labels.iter().filter(|label| label.starts_with('`')) {

@@ -243,6 +243,36 @@ fn a_verdict_or_a_key_that_nobody_got_was_lost_without_a_word() {
     }
 }
 
+/// A device that never ends was read until the memory was full.
+#[test]
+fn a_configuration_without_an_end_was_read_for_ever() {
+    for command in [&["config", "check"][..], &["config", "show"], &[]] {
+        let mut sockeye = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        sockeye.args(command).args(["--config", "/dev/full"]);
+        let output = sockeye.stdin(Stdio::null()).output().expect("run sockeye");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let why = "/dev/full: cannot read the configuration file: it has more than the 33554432 bytes that are allowed";
+        assert!(said.contains(why), "{command:?}: {said}");
+        let failed = if command.is_empty() { 2 } else { 1 };
+        assert_eq!(output.status.code(), Some(failed), "{command:?}: {said}");
+    }
+    let redis = "[cluster]\nadapter = \"redis\"\nurls = [\"rediss://127.0.0.1:1\"]\n";
+    for file in [
+        "[auth]\nsecret_file = \"/dev/zero\"\n".to_owned(),
+        "[auth]\npublic_key_file = \"/dev/zero\"\n".to_owned(),
+        "[auth]\njwks_file = \"/dev/zero\"\n".to_owned(),
+        "[tls]\nlisten = [\"127.0.0.1:0\"]\ncert = [\"/dev/zero\"]\nkey = [\"/dev/zero\"]\n"
+            .to_owned(),
+        format!("{redis}tls_ca = \"/dev/zero\"\n"),
+    ] {
+        let (said, code) = check(&file);
+        let why = "/dev/zero: it has more than the ";
+        assert!(said.contains(why), "{file}{said}");
+        assert_eq!(code, Some(1), "{file}{said}");
+    }
+}
+
 #[test]
 fn the_advice_to_add_a_namespace_was_refused_in_its_turn() {
     let (said, _) = check("[plain]\nnamespace = \"chat\"\n");
