@@ -300,6 +300,20 @@ fn a_variable_with_one_underscore_was_ignored_without_a_word() {
     assert!(log.contains(warning), "{log}");
 }
 
+/// It was the table of a namespace in which nobody ever was.
+#[test]
+fn a_pattern_in_place_of_a_namespace_was_taken_without_a_word() {
+    let file = format!("{CONFIG}[namespaces.\"/dyn-*\"]\nclient_joins = true\n");
+    let (said, code) = check(&file);
+    let warning = "\"namespaces.\"/dyn-*\"\": the name stands for itself alone";
+    assert!(said.contains("warning: ") && said.contains(warning), "{said}");
+    assert_eq!(code, Some(0), "{said}");
+    // The start says so, too.
+    let gateway = Gateway::start(&file);
+    let told = gateway.logged("stands for itself alone", PATIENCE);
+    assert!(told, "{:?}", gateway.log());
+}
+
 /// What a container's health check asks: 0 while the gateway lives, 1 when it is gone. Whether it wants clients is another question.
 #[test]
 fn health_is_told_by_the_exit_code() {
