@@ -147,7 +147,7 @@ impl RulesHandler {
         let (name, namespace) = &self.book.namespaces[at];
         let worker = namespace.backend.is_some();
         let said = Said::of(&event);
-        let named = recorded.and_then(|_| json::first(event.args).and_then(json::unquote));
+        let named = recorded.and_then(|_| json::first(event.args).and_then(json::unquote_name));
         let moves = matches!(built_in, BuiltIn::Join | BuiltIn::Leave);
         let around = |room, inner| Around {
             room,
@@ -512,8 +512,6 @@ const DROPPED: &str = r#"{"error":"This event goes nowhere","code":"DROPPED_EVEN
 const UNKNOWN: &str = r#"{"error":"No rule knows this event","code":"UNKNOWN_EVENT"}"#;
 /// What an event can be refused for that clients believe to be the gateway's own word.
 const RESERVED: &str = "Only the gateway sends events of this name";
-/// Its rule says where the payload names one.
-const NO_ROOM: &str = "Room must be a string";
 
 fn unknown(socket: &mut Member<'_>, event: Event<'_>) {
     socket.unknown_event(event.name);
@@ -564,11 +562,11 @@ impl Rule {
     }
 
     /// The room the event names: a plain client beside the payload, others within it, if the rule says where.
-    fn named_room<'a>(&self, event: &Event<'a>) -> Result<Option<Cow<'a, str>>, ()> {
+    fn named_room<'a>(&self, event: &Event<'a>) -> Result<Option<Cow<'a, str>>, &'static str> {
         let field = self.room_field.as_deref();
         let raw = field.and_then(|field| json::member(json::first(event.args)?, field));
         match raw {
-            Some(raw) => json::unquote(raw).map(Some).ok_or(()),
+            Some(raw) => rooms::named(Some(raw)).map(Some),
             None => Ok(event.room.map(Cow::Borrowed)),
         }
     }
@@ -588,9 +586,12 @@ impl Rule {
         if alone.is_none() && !self.beside.any() {
             return Some(event);
         }
-        let Ok(named) = self.named_room(&event) else {
-            socket.refuse(event.ack, NO_ROOM, "INVALID_ROOM");
-            return None;
+        let named = match self.named_room(&event) {
+            Ok(named) => named,
+            Err(why) => {
+                socket.refuse(event.ack, why, "INVALID_ROOM");
+                return None;
+            }
         };
         let room = named.as_deref();
         // Programs take the name in a record for the gateway's word.
@@ -634,8 +635,9 @@ impl Rule {
         event: Event<'_>,
         (room, echo): (Option<&str>, bool),
     ) {
-        let Ok(named) = self.named_room(&event) else {
-            return socket.refuse(event.ack, NO_ROOM, "INVALID_ROOM");
+        let named = match self.named_room(&event) {
+            Ok(named) => named,
+            Err(why) => return socket.refuse(event.ack, why, "INVALID_ROOM"),
         };
         let own;
         let (allowed, rooms) = match named.as_deref().or(room) {
