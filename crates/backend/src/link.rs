@@ -33,6 +33,8 @@ impl Denied {
 pub enum Stray {
     /// It is not attached any more.
     Unknown,
+    /// Its worker introduced itself once more.
+    Hello,
     /// It handled what it has not got.
     Handled,
     /// Commands are missing.
@@ -57,6 +59,9 @@ impl Stray {
     pub fn message(self) -> &'static str {
         match self {
             Self::Unknown => "cannot go on: this link was given up; attach again",
+            Self::Hello => {
+                "cannot go on: `hello` stands in the first message of a link, and in no other; attach by another link"
+            }
             Self::Handled => {
                 "cannot go on: `handled`, `begun` or `beside` is above the number of the last item sent, or the rows of `beside` are not in order"
             }

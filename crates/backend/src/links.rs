@@ -153,6 +153,9 @@ pub(crate) fn received(parts: &mut Parts, link: Link, frame: Frame) -> Result<()
     } = parts;
     let id = queue.workers.of_link(link).ok_or(Stray::Unknown)?;
     let worker = queue.workers.get_mut(id).ok_or(Stray::Unknown)?;
+    if said.hello.is_some() {
+        return Err(Stray::Hello);
+    }
     worker.heard(queue.now_ms);
     worker.taken.end_doubt();
     let done = Done::of(&said, worker.flight.last()).ok_or(Stray::Handled)?;

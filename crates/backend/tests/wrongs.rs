@@ -95,6 +95,22 @@ fn commands_without_a_number_were_dropped_in_silence() {
     assert_eq!(said, Err(Stray::Number));
 }
 
+/// Nothing came of it: no welcome, and no word of the fault.
+#[test]
+fn a_second_introduction_on_one_link_was_ignored() {
+    let mut backend = attached();
+    let again = FromWorker {
+        hello: Some(Hello {
+            instance: "b".to_owned(),
+            ..Hello::default()
+        }),
+        ..says(1, vec![Some(Order::Emit(emit("a")))])
+    };
+    let said = backend.received(1, LINK, again);
+    assert_eq!(said, Err(Stray::Hello));
+    assert!(backend.take_out().is_empty(), "and nothing else of it counts");
+}
+
 #[test]
 fn a_command_with_the_highest_number_ended_the_driver() {
     let mut backend = attached();

@@ -87,10 +87,10 @@ pub(crate) fn number(raw: Option<&str>) -> Result<u64, Refused> {
     raw.and_then(|raw| raw.parse().ok()).ok_or(Refused::Shape)
 }
 
-/// The name of a room. Node takes any value; numbers become their digits. Other values become names that no client can ask for
-/// (NUL), so that `to(undefined)` reaches nobody, as in Node.
+/// The name of a room. Node takes any value; numbers become their digits. Other values, and texts with lone surrogates, become names that
+/// no client can ask for (NUL), so that `to(undefined)` reaches nobody, as in Node.
 fn room(raw: &str) -> String {
-    match json::unquote(raw) {
+    match json::unquote_name(raw) {
         Some(name) => name.into_owned(),
         None if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) => {
             raw.to_owned()

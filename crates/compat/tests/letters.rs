@@ -378,6 +378,13 @@ fn a_room_of_another_type_is_never_everyone() {
         panic!("{letter:?}")
     };
     assert_eq!(of.rooms, ["\0null", "7", "-1.5", "\0{\"a\":1}"]);
+    // Two names were one of ours.
+    let body = br#"{"type":4,"opts":{"rooms":["\ud800","\udfff","\ufffd"],"except":[]},"close":true}"#;
+    let letter = classic::decode(channel, body).expect("sound");
+    let Verb::Disconnect { of, .. } = letter.verb else {
+        panic!("{letter:?}")
+    };
+    assert_eq!(of.rooms, ["\0\"\\ud800\"", "\0\"\\udfff\"", "\u{fffd}"]);
     let body = br#"{"type":4,"opts":{"rooms":"r1"},"close":true}"#;
     assert_eq!(classic::decode(channel, body), Err(Refused::Shape));
 }

@@ -19,6 +19,7 @@ use nodes::redis::settings::{Login, Mode, Settings as Redis};
 use nodes::redis::{self, tls};
 use nodes::way::Way;
 use nodes::{Gone, Joining, Member, Office, Settings, Shares};
+use process::files;
 use process::health::Readiness;
 use shard::Shards;
 use std::collections::BTreeSet;
@@ -192,7 +193,8 @@ pub fn redis_of(cluster: &Cluster) -> Result<Redis> {
 fn tls(cluster: &Cluster) -> Result<Arc<rustls::ClientConfig>> {
     let read = |path: &Option<PathBuf>| {
         let bytes = path.as_ref().map(|path| {
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+            let bytes = files::bytes(path, files::BYTES_MAX);
+            bytes.with_context(|| format!("cannot read {}", path.display()))
         });
         bytes.transpose()
     };

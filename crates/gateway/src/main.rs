@@ -74,9 +74,9 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     match cli.command() {
-        Command::Config(command) => config::show::run(&command).unwrap_or(ExitCode::from(1)),
+        Command::Config(command) => told(config::show::run(&command), 1),
         Command::Doctor(order) if order.live => inside_calls::live(&order.request, order.json),
-        Command::Doctor(order) => doctor::run(&order).unwrap_or(ExitCode::from(2)),
+        Command::Doctor(order) => told(doctor::run(&order), 2),
         Command::Health(request, ready) => {
             ended(health::run(&request, ready).map(|()| ExitCode::SUCCESS))
         }
@@ -118,9 +118,7 @@ fn main() -> ExitCode {
             ended(upgrade::run(&args, &request).map(|()| ExitCode::SUCCESS))
         }
         Command::Supervise(args) => ended(supervise::run(args)),
-        Command::ApiKey(name, allowed) => {
-            api_key::run(&name, &allowed).unwrap_or(ExitCode::from(1))
-        }
+        Command::ApiKey(name, allowed) => told(api_key::run(&name, &allowed), 1),
         Command::Init(args) => ended(init::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Completions(shell) => done(shell::completions(shell)),
         Command::Man(folder) => done(shell::manual(folder.as_deref())),
@@ -144,6 +142,14 @@ fn done(result: std::io::Result<()>) -> ExitCode {
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Of a verdict or a key: where nobody has it, the command ends with this code.
+fn told(result: std::io::Result<ExitCode>, unread: u8) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        done(Err(error));
+        ExitCode::from(unread)
+    })
 }
 
 /// Of a command that is done when it returns.

@@ -76,6 +76,7 @@ fn server_api(
         rate: config.admin.api_rate,
         room_name_bytes_max: config.hub.limits.room_name_bytes_max,
         namespaces: cluster::whole_world(config),
+        readiness: facts.readiness.clone(),
         past: facts.take_past(),
     };
     Api::new(settings, Errands::of(shards))

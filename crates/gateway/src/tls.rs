@@ -8,6 +8,7 @@ mod x509;
 pub use rotation::Rotation;
 
 use names::ByName;
+use process::files;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -251,9 +252,9 @@ fn unusable(door: Door, pair: &Pair, error: &rustls::Error) -> Problem {
 
 fn read_chain(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let wrong = |error: &dyn Display| problem(key, path, "read", error);
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&cause(error)))?;
-    let chain: Result<Vec<_>, _> = certificates.collect();
-    let chain = chain.map_err(|error| wrong(&cause(error)))?;
+    let pem = files::bytes(path, files::BYTES_MAX).map_err(|error| wrong(&error))?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let chain = chain.map_err(|error| wrong(&error))?;
     if chain.is_empty() {
         return Err(wrong(&"there is no certificate in it (PEM is needed)"));
     }
@@ -261,23 +262,14 @@ fn read_chain(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'stat
 }
 
 fn read_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, Problem> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| {
-        let cause = match error {
-            PemError::NoItemsFound => {
-                "there is no private key in it (PEM without passphrase is needed)".to_owned()
-            }
-            error => cause(error),
-        };
-        problem(key, path, "read", &cause)
+    let wrong = |error: &dyn Display| problem(key, path, "read", error);
+    let pem = files::bytes(path, files::BYTES_MAX).map_err(|error| wrong(&error))?;
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| match error {
+        PemError::NoItemsFound => {
+            wrong(&"there is no private key in it (PEM without passphrase is needed)")
+        }
+        error => wrong(&error),
     })
-}
-
-/// The error without the name of the file, which is said already.
-fn cause(error: PemError) -> String {
-    match error {
-        PemError::Io(error) => error.to_string(),
-        error => error.to_string(),
-    }
 }
 
 fn problem(key: &'static str, path: &Path, verb: &str, cause: &dyn Display) -> Problem {

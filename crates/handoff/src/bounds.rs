@@ -84,6 +84,10 @@ pub const FORMERS_MAX: usize = 8;
 pub const ORIGINS_MAX: usize = 4 * 262_144;
 /// Namespaces that are told apart by what was said there to each node.
 pub const APART_MAX: usize = 1_000;
+/// Claims of a shard that the next process gives back. Others end with their time.
+pub const OPEN_MAX: usize = 1_024;
+/// Nodes that one of them asked.
+pub const NODES_MAX: usize = 65_536;
 /// What a shard keeps goes in pieces of so many bytes, and one thing more.
 pub const PIECE_BYTES: usize = BATCH_BYTES / 4;
 /// Such a thing. It fits into a message with a batch and a piece before it.

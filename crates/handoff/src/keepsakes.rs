@@ -2,8 +2,8 @@
 //! away. It goes in pieces, which are bounded. Times are lengths, and places of a journal stay what they are.
 
 use crate::bounds::{
-    APART_MAX, EVENTS_OF_ROOM_MAX, FORMERS_MAX, NAME_BYTES_MAX, NUMBER_LIMIT, ORIGINS_MAX,
-    PLACE_LIMIT, ROOMS_MAX,
+    APART_MAX, EVENTS_OF_ROOM_MAX, FORMERS_MAX, NAME_BYTES_MAX, NODES_MAX, NUMBER_LIMIT, OPEN_MAX,
+    ORIGINS_MAX, PLACE_LIMIT, ROOMS_MAX,
 };
 use crate::unfit::{Unfit, need};
 use prost::Message;
@@ -172,6 +172,24 @@ pub struct Journal {
     /// This life of the shard, which goes on in the next process.
     #[prost(fixed64, tag = "10")]
     pub life: u64,
+    /// Claims of this shard at other nodes that had no verdict: the next process gives them back.
+    #[prost(message, repeated, tag = "11")]
+    pub open: Vec<Open>,
+}
+
+/// A claim whose client was told nothing.
+#[derive(Clone, PartialEq, Message)]
+pub struct Open {
+    /// The name of the client that came back.
+    #[prost(string, tag = "1")]
+    pub pid: String,
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    #[prost(string, tag = "3")]
+    pub namespace: String,
+    /// Those that were asked.
+    #[prost(uint32, repeated, tag = "4")]
+    pub nodes: Vec<u32>,
 }
 
 /// A namespace whose sockets stay at their nodes for a while.
@@ -432,6 +450,34 @@ fn check_journal(journal: &Journal) -> Result<(), Unfit> {
         journal.apart.len() <= APART_MAX + 1,
         "journal.apart",
         "at most 1,001",
+    )?;
+    need(
+        journal.open.len() <= OPEN_MAX,
+        "journal.open",
+        "at most 1,024",
+    )?;
+    let mut open = journal.open.iter();
+    open.try_for_each(|open| check_open(open, journal.claims))
+}
+
+fn check_open(open: &Open, claims: u64) -> Result<(), Unfit> {
+    need(
+        open.pid.len() == PID_BYTES,
+        "journal.open.pid",
+        "28 characters",
+    )?;
+    need(
+        open.number <= claims,
+        "journal.open.number",
+        "one of its claims",
+    )?;
+    is_name("journal.open.namespace", &open.namespace)?;
+    let nodes = &open.nodes;
+    let fits = nodes.iter().all(|node| u16::try_from(*node).is_ok());
+    need(
+        fits && nodes.len() <= NODES_MAX,
+        "journal.open.nodes",
+        "65,536 numbers of nodes at most",
     )
 }
 

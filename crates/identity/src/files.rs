@@ -6,6 +6,7 @@ use super::key_set::KeySet;
 use super::settings::{Settings, SetupError};
 use arc_swap::ArcSwap;
 use jsonwebtoken::Algorithm;
+use process::files;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,7 +14,7 @@ use std::time::{Duration, SystemTime};
 /// How often changed files are looked for.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// No key file is this large.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+const FILE_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Files {
@@ -129,14 +130,7 @@ pub(crate) fn read(settings: &Settings) -> Result<KeySet, SetupError> {
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(format!(
-            "it has {} bytes, no key file needs more than {FILE_BYTES_MAX}",
-            metadata.len()
-        ));
-    }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
+    files::text(path, FILE_BYTES_MAX).map_err(|error| error.to_string())
 }
 
 /// Each block is a key: the next one can be there before the first is withdrawn.

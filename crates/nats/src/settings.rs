@@ -2,7 +2,8 @@
 
 use async_nats::{ConnectOptions, Event, ServerAddr};
 use bridge::{Failures, Fault, Kind};
-use std::path::PathBuf;
+use process::files;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +64,13 @@ pub struct Tls {
     pub ca_file: Option<PathBuf>,
     /// The gateway's own certificate and its key, PEM.
     pub own: Option<(PathBuf, PathBuf)>,
+}
+
+impl Tls {
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let own = self.own.iter().flat_map(|(cert, key)| [cert, key]);
+        self.ca_file.iter().chain(own).map(PathBuf::as_path)
+    }
 }
 
 /// Servers, credentials, TLS.
@@ -133,9 +141,6 @@ impl Settings {
         &self,
         told: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<ConnectOptions, String> {
-        let cannot = |what: &str, file: &PathBuf, why: std::io::Error| {
-            format!("cannot read {what} {}: {why}", file.display())
-        };
         let told = Arc::new(told);
         let mut options = ConnectOptions::new()
             .name("sockeye")
@@ -155,18 +160,21 @@ impl Settings {
                 options = options.user_and_password(user.clone(), password.0.clone());
             }
             Credentials::File(file) => {
-                let text = std::fs::read_to_string(file);
-                let text = text.map_err(|why| cannot("the credentials file", file, why))?;
+                let text = text("the credentials file", file)?;
                 options = options.credentials(&text).map_err(|why| {
                     format!("cannot use the credentials file {}: {why}", file.display())
                 })?;
             }
             Credentials::Password { user, file } => {
-                let text = std::fs::read_to_string(file);
-                let text = text.map_err(|why| cannot("the password file", file, why))?;
+                let text = text("the password file", file)?;
                 let password = text.trim_end_matches(['\r', '\n']).to_owned();
                 options = options.user_and_password(user.clone(), password);
             }
+        }
+        // The client reads these to their ends, wherever that is.
+        for file in self.tls.files() {
+            let read = files::bytes(file, files::BYTES_MAX);
+            read.map_err(|why| format!("cannot read {}: {why}", file.display()))?;
         }
         options = options.require_tls(self.tls.required);
         if let Some(file) = &self.tls.ca_file {
@@ -177,6 +185,11 @@ impl Settings {
         }
         Ok(options)
     }
+}
+
+fn text(what: &str, file: &Path) -> Result<String, String> {
+    let text = files::text(file, files::BYTES_MAX);
+    text.map_err(|why| format!("cannot read {what} {}: {why}", file.display()))
 }
 
 #[cfg(test)]

@@ -141,6 +141,11 @@ impl Readiness {
     pub fn is_cut_off(&self) -> bool {
         self.cluster() == Cluster::CutOff
     }
+
+    /// Whether this node hears all others, if there are any.
+    pub fn hears_others(&self) -> bool {
+        matches!(self.cluster(), Cluster::None | Cluster::Connected)
+    }
 }
 
 /// Body of `/health`.
@@ -169,13 +174,17 @@ mod tests {
         };
         let told = |word: &str| Some(word.to_owned());
         assert_eq!(stands(&readiness), (200, None));
+        assert!(readiness.hears_others(), "there are none");
         readiness.set_joining();
         readiness.set_connected(false);
         assert_eq!(stands(&readiness), (503, told("joining")));
+        assert!(!readiness.hears_others());
         readiness.set_connected(true);
         assert_eq!(stands(&readiness), (200, told("connected")));
+        assert!(readiness.hears_others());
         readiness.set_connected(false);
         assert_eq!(stands(&readiness), (200, told("cut off")));
+        assert!(!readiness.hears_others());
         readiness.drain();
         assert_eq!(stands(&readiness).0, 503);
     }

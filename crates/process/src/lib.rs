@@ -1,9 +1,10 @@
 //! The process, as all its parts see it: whether it lives and is ready, what operators want of its sessions, the places that its listeners
-//! have, the connections that its shards gave away, its log.
+//! have, the connections that its shards gave away, the files that it reads, its log.
 #![forbid(unsafe_code)]
 
 mod causes;
 pub mod durations;
+pub mod files;
 pub mod flood;
 pub mod health;
 pub mod log;

@@ -39,7 +39,7 @@ pub(crate) fn message(
     let payload = json::first(event.args).unwrap_or("null");
     let content = member(payload, "\"content\"").filter(|raw| is_content(raw));
     let room = match member(payload, "\"room\"") {
-        Some(raw) => json::unquote(raw),
+        Some(raw) => json::unquote_name(raw),
         None => Some(event.room.unwrap_or(GLOBAL).into()),
     };
     let (Some(content), Some(room)) = (content, room) else {

@@ -93,7 +93,8 @@ impl RulesHandler {
         context: Option<TraceParent>,
     ) {
         let Some(at) = socket.namespace().and_then(|name| self.find(name)) else {
-            return;
+            // The process before this one knew the namespace.
+            return unknown(socket, event);
         };
         let home = &self.book.namespaces[at];
         let (_, namespace) = home;
@@ -146,7 +147,7 @@ impl RulesHandler {
         let (name, namespace) = &self.book.namespaces[at];
         let worker = namespace.backend.is_some();
         let said = Said::of(&event);
-        let named = recorded.and_then(|_| json::first(event.args).and_then(json::unquote));
+        let named = recorded.and_then(|_| json::first(event.args).and_then(json::unquote_name));
         let moves = matches!(built_in, BuiltIn::Join | BuiltIn::Leave);
         let around = |room, inner| Around {
             room,
@@ -511,8 +512,13 @@ const DROPPED: &str = r#"{"error":"This event goes nowhere","code":"DROPPED_EVEN
 const UNKNOWN: &str = r#"{"error":"No rule knows this event","code":"UNKNOWN_EVENT"}"#;
 /// What an event can be refused for that clients believe to be the gateway's own word.
 const RESERVED: &str = "Only the gateway sends events of this name";
-/// Its rule says where the payload names one.
-const NO_ROOM: &str = "Room must be a string";
+
+fn unknown(socket: &mut Member<'_>, event: Event<'_>) {
+    socket.unknown_event(event.name);
+    if let Some(ack) = event.ack {
+        socket.cx().ack(ack, UNKNOWN, &[]);
+    }
+}
 
 impl Rule {
     fn check(&self, args: &str) -> Result<(), String> {
@@ -551,21 +557,16 @@ impl Rule {
                     socket.cx().ack(ack, DROPPED, &[]);
                 }
             }
-            Action::Drop => {
-                socket.unknown_event(event.name);
-                if let Some(ack) = event.ack {
-                    socket.cx().ack(ack, UNKNOWN, &[]);
-                }
-            }
+            Action::Drop => unknown(socket, event),
         }
     }
 
     /// The room the event names: a plain client beside the payload, others within it, if the rule says where.
-    fn named_room<'a>(&self, event: &Event<'a>) -> Result<Option<Cow<'a, str>>, ()> {
+    fn named_room<'a>(&self, event: &Event<'a>) -> Result<Option<Cow<'a, str>>, &'static str> {
         let field = self.room_field.as_deref();
         let raw = field.and_then(|field| json::member(json::first(event.args)?, field));
         match raw {
-            Some(raw) => json::unquote(raw).map(Some).ok_or(()),
+            Some(raw) => rooms::named(Some(raw)).map(Some),
             None => Ok(event.room.map(Cow::Borrowed)),
         }
     }
@@ -585,9 +586,12 @@ impl Rule {
         if alone.is_none() && !self.beside.any() {
             return Some(event);
         }
-        let Ok(named) = self.named_room(&event) else {
-            socket.refuse(event.ack, NO_ROOM, "INVALID_ROOM");
-            return None;
+        let named = match self.named_room(&event) {
+            Ok(named) => named,
+            Err(why) => {
+                socket.refuse(event.ack, why, "INVALID_ROOM");
+                return None;
+            }
         };
         let room = named.as_deref();
         // Programs take the name in a record for the gateway's word.
@@ -631,8 +635,9 @@ impl Rule {
         event: Event<'_>,
         (room, echo): (Option<&str>, bool),
     ) {
-        let Ok(named) = self.named_room(&event) else {
-            return socket.refuse(event.ack, NO_ROOM, "INVALID_ROOM");
+        let named = match self.named_room(&event) {
+            Ok(named) => named,
+            Err(why) => return socket.refuse(event.ack, why, "INVALID_ROOM"),
         };
         let own;
         let (allowed, rooms) = match named.as_deref().or(room) {

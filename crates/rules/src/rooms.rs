@@ -5,10 +5,18 @@ use hub::{AckTo, Context, Event, JoinError, Member};
 use std::borrow::Cow;
 use wire::json;
 
+/// The room that a client names. Half of a pair of surrogates is no character: rooms with such names would be one.
+pub(crate) fn named(raw: Option<&str>) -> Result<Cow<'_, str>, &'static str> {
+    let text = raw.filter(|raw| raw.starts_with('"'));
+    let text = text.ok_or("Room must be a string")?;
+    json::unquote_name(text).ok_or("Invalid room name")
+}
+
 /// `join` by a client; the ack repeats the room, and costs as much as the question, however many rooms there are.
 pub(crate) fn join(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace) {
-    let Some(room) = json::first(event.args).and_then(json::unquote) else {
-        return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
+    let room = match named(json::first(event.args)) {
+        Ok(room) => room,
+        Err(why) => return socket.refuse(event.ack, why, "INVALID_ROOM"),
     };
     if socket.cx().is_socket_id(&room) && socket.id().is_none_or(|id| id.to_string() != *room) {
         // Else it would hear what is meant for that client alone, and could speak to it alone.
@@ -36,8 +44,9 @@ pub(crate) fn join(socket: &mut Member<'_>, event: Event<'_>, rules: &Namespace)
 
 /// `leave` by a client, likewise. A name that no room can have was never joined.
 pub(crate) fn leave(socket: &mut Member<'_>, event: Event<'_>) {
-    let Some(room) = json::first(event.args).and_then(json::unquote) else {
-        return socket.refuse(event.ack, "Room must be a string", "INVALID_ROOM");
+    let room = match named(json::first(event.args)) {
+        Ok(room) => room,
+        Err(why) => return socket.refuse(event.ack, why, "INVALID_ROOM"),
     };
     // Operators name a client by the room of its own id, for example to put it out.
     let is_own = socket.id().is_some_and(|id| id.to_string() == *room);
@@ -54,14 +63,14 @@ pub(crate) fn asked<'a>(
     event: Event<'a>,
 ) -> Option<(Cow<'a, str>, AckTo)> {
     let wanted = json::first(event.args).unwrap_or("null");
-    let room = json::member(wanted, "\"room\"").and_then(json::unquote);
+    let room = named(json::member(wanted, "\"room\""));
     let (ack, message, code) = match (room, event.ack) {
-        (None, ack) => (ack, "Room must be a string", "INVALID_ROOM"),
-        (Some(_), None) => (None, "The answer needs an ack", "ACK_NEEDED"),
-        (Some(room), Some(ack)) if !socket.is_in(&room) => {
+        (Err(why), ack) => (ack, why, "INVALID_ROOM"),
+        (Ok(_), None) => (None, "The answer needs an ack", "ACK_NEEDED"),
+        (Ok(room), Some(ack)) if !socket.is_in(&room) => {
             (Some(ack), "Not in that room", "NOT_IN_ROOM")
         }
-        (Some(room), Some(ack)) => return Some((room, ack)),
+        (Ok(room), Some(ack)) => return Some((room, ack)),
     };
     socket.refuse(ack, message, code);
     None

@@ -47,6 +47,7 @@ use nodes::chronicle::Acks;
 use nodes::ledger::Ledger;
 use once::{Once, Turn};
 use problem::{Kind, Problem};
+use process::health::Readiness;
 use rules::large::event_bytes;
 use rules::{Begun, Errand, Message, Outcome, ToShards, Wanted};
 use serde_json::value::RawValue;
@@ -87,6 +88,8 @@ pub struct Settings {
     pub audit: Arc<Audit>,
     /// Orders that all nodes of a cluster know.
     pub ledger: Option<Arc<Ledger>>,
+    /// Whether other nodes are heard.
+    pub readiness: Readiness,
     /// Calls and rates of callers, as the process before knew them.
     pub past: Past,
 }
@@ -107,6 +110,7 @@ impl Settings {
             keeping: Arc::default(),
             audit: Arc::default(),
             ledger: None,
+            readiness: Readiness::default(),
             past: Past::default(),
         }
     }
@@ -130,6 +134,7 @@ pub struct Api {
     lists: Semaphore,
     once: Once,
     ledger: Option<Arc<Ledger>>,
+    readiness: Readiness,
     books: Arc<Books>,
 }
 
@@ -158,6 +163,7 @@ impl Api {
             lists: Semaphore::new(lists::LISTS_MAX),
             once: Once::default(),
             ledger: settings.ledger,
+            readiness: settings.readiness,
             books: Arc::default(),
         };
         api.go_on_from(settings.past);

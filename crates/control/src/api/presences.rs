@@ -25,7 +25,7 @@ impl Api {
         super::check::rooms("room", &[room.to_owned()], self.room_name_bytes_max)?;
         let mut found = self.present(namespace, room).await?;
         for wait in OTHERS_ANSWER {
-            if !found.complete {
+            if !found.complete && self.readiness.hears_others() {
                 tokio::time::sleep(wait).await;
                 found = self.present(namespace, room).await?;
             }
@@ -33,7 +33,8 @@ impl Api {
         Ok(Members {
             room: room.to_owned(),
             count: found.count,
-            complete: found.complete,
+            // What this node knows may be old while it hears nobody.
+            complete: found.complete && self.readiness.hears_others(),
             members: (!found.nameless).then(|| found.joined.into_iter().map(member).collect()),
         })
     }

@@ -6,6 +6,7 @@ use nodes::engine::Trouble;
 use nodes::redis::settings::{Settings, is_secure};
 use nodes::redis::tls;
 use nodes::store;
+use process::files;
 use rustls::ClientConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ fn settings(place: &Redis) -> Result<Settings, Trouble> {
 fn certificates(files: &TlsFiles) -> Result<Arc<ClientConfig>, Trouble> {
     let read = |path: &Option<PathBuf>| {
         let bytes = path.as_ref().map(|path| {
-            std::fs::read(path).map_err(|error| {
+            files::bytes(path, files::BYTES_MAX).map_err(|error| {
                 Trouble::lasting(format!("cannot read {}: {error}", path.display()))
             })
         });

@@ -11,6 +11,7 @@ use hub::{
 };
 use identity::keys::{ApiKeys, Keyring};
 use nodes::Gone;
+use process::health::Readiness;
 use rules::{Action, Errand, EventRule, NamespaceRules, Rules, RulesFactory, Word};
 use shard::{Shards, ToHandlers};
 use std::any::Any;
@@ -110,6 +111,7 @@ impl Counter {
             keeping: std::sync::Arc::default(),
             audit: std::sync::Arc::default(),
             ledger: None,
+            readiness: Readiness::default(),
         };
         let api = Arc::new(Api::new(nobody, Box::new(Errands(shards.to_handlers()))));
         let listener = Listener {

@@ -3,7 +3,7 @@
 use super::edges;
 use super::keys::{Recovery, RecoveryLevel};
 use super::layer::{Layer, Path, Setting, Source};
-use super::rules::may_come_back;
+use super::rules::{may_come_back, names_below};
 use super::value::Value;
 
 /// As many as HMAC-SHA-256 gives out (RFC 2104 §3).
@@ -12,8 +12,30 @@ const SECRET_BYTES: usize = 32;
 pub fn find(layer: &Layer) -> Vec<String> {
     let said = layer.settings.iter();
     let said = said.filter(|(_, setting)| setting.source != Source::Default);
-    said.filter_map(|(path, setting)| doubt(layer, path, setting))
-        .collect()
+    let settings = said.filter_map(|(path, setting)| doubt(layer, path, setting));
+    settings.chain(patterns(layer)).collect()
+}
+
+/// Namespaces whose names were meant to fit many.
+fn patterns(layer: &Layer) -> impl Iterator<Item = String> {
+    let names = names_below(layer, &["namespaces"]).into_iter();
+    let meant = names.filter(|name| *name != "*" && is_pattern(name));
+    meant.map(move |name| {
+        let path = Path::new(&["namespaces", name]);
+        let below = layer.settings.range(path.clone()..);
+        let mut own = below.take_while(|(own, _)| own.0.starts_with(&path.0));
+        let said = own.find(|(_, setting)| setting.source != Source::Default);
+        let place = said.map_or_else(String::new, |(_, setting)| format!("{}: ", setting.source));
+        format!(
+            "{place}\"{path}\": the name stands for itself alone, and not for names that a pattern or a regular expression would fit: \
+             [namespaces.\"*\"] stands for all namespaces without a table of their own"
+        )
+    })
+}
+
+/// No usual name has these characters.
+fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '^', '$', '\\', '[', ']', '(', ')', '{', '}', '|']) || name.contains(".+")
 }
 
 fn doubt(layer: &Layer, path: &Path, setting: &Setting) -> Option<String> {
@@ -191,6 +213,24 @@ mod tests {
             "{told:?}"
         );
         assert_eq!(doubts(&format!("{window}level = \"node\"\n")), [""; 0]);
+    }
+
+    /// Operators who come from `io.of(/regex/)` wrote patterns, and the rules were those of a namespace in which nobody was.
+    #[test]
+    fn a_pattern_in_place_of_a_name_was_taken_without_a_word() {
+        for name in ["/dyn-*", "/^\\\\/room-\\\\d+$/", "/org-{id}", "/a.+"] {
+            let told = doubts(&format!("[namespaces.\"{name}\"]\nclient_joins = true\n"));
+            assert!(told.len() == 1, "{name}: {told:?}");
+            let place = "s.toml:2:1: \"namespaces.";
+            assert!(told[0].starts_with(place), "{name}: {told:?}");
+            assert!(told[0].contains("stands for itself alone"), "{told:?}");
+        }
+        let empty = doubts("[namespaces.\"/dyn-*\"]\n");
+        assert!(empty[0].starts_with("\"namespaces."), "{empty:?}");
+        for name in ["*", "/", "/chat", "/a.b-c_d/e+f", "/früh"] {
+            let file = format!("[namespaces.\"{name}\"]\nchat = false\n");
+            assert_eq!(doubts(&file), [""; 0], "{name}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use hub::bounds::{
 use hub::metrics::Limit;
 use identity::TOKEN_BYTES_MAX;
 use nodes::ledger::WAITS_MAX;
-use process::flood;
+use process::{files, flood};
 use std::time::Duration;
 use wire::engineio::webtransport::OPENING_BYTES_MAX;
 use wire::http::{
@@ -95,6 +95,18 @@ fn fixed() -> [Row; 18] {
             lines,
         ),
     ]
+}
+
+/// Those of what operators name.
+fn of_files() -> [Row; 1] {
+    [(
+        "bytes of a configuration, and of a file with certificates or credentials that it names",
+        format!(
+            "{}, {}",
+            size(files::CONFIGURATION_BYTES_MAX),
+            size(files::BYTES_MAX)
+        ),
+    )]
 }
 
 /// Those of messages of workers.
@@ -399,7 +411,7 @@ fn all_fixed() -> impl Iterator<Item = Row> {
     let of_clients = of_parsers().into_iter().chain(of_clients());
     let of_clients = of_clients.chain(of_rooms()).chain(of_turns());
     let of_others = of_workers().into_iter().chain(of_programs());
-    let of_others = of_others.chain(of_openings());
+    let of_others = of_others.chain(of_openings()).chain(of_files());
     let of_others = of_others.chain(of_foreigners()).chain(of_upgrades());
     fixed().into_iter().chain(of_clients).chain(of_others)
 }

@@ -39,6 +39,7 @@ pub use units::parse_duration;
 use layer::{Layer, Source};
 use layers::{Inputs, merge};
 use problem::Problem;
+use process::files;
 use resolve::{Machine, resolve};
 use std::path::{Path, PathBuf};
 
@@ -104,7 +105,7 @@ fn inspect(request: &Request) -> Result<Inputs, Problems> {
         None => None,
         Some(path) => {
             let name = path.display().to_string();
-            match std::fs::read_to_string(&path) {
+            match files::text(&path, files::CONFIGURATION_BYTES_MAX) {
                 Ok(text) => Some((name, text)),
                 Err(error) => {
                     let message = format!("cannot read the configuration file: {error}");

@@ -11,6 +11,7 @@ use super::typed::Field;
 use super::value::Value;
 use hub::config::{Exempt, Parser, PresenceOf, Rate, Recover, SlowConsumer, SlowEvents};
 use hub::notices;
+use process::files;
 use rules::bridge::{Bus, Buses};
 use rules::{Action, BuiltIn, EventRule, NamespaceRules, Offers, Rules};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ use units::nearest;
 /// Clients are told a rate in seconds.
 const RATE_PER_MIN: Duration = Duration::from_secs(1);
 /// Of the file of one schema.
-const SCHEMA_BYTES_MAX: u64 = 1 << 20;
+const SCHEMA_BYTES_MAX: usize = 1 << 20;
 
 /// Reads the rules of all namespaces; `folder` is where relative schema files are looked for.
 pub fn read(
@@ -274,20 +275,12 @@ pub(super) fn names_below<'a>(layer: &'a Layer, prefix: &[&str]) -> Vec<&'a str>
         .collect()
 }
 
-/// A device or a pipe may never end.
+/// A pipe may never say anything.
 fn read_schema(path: &std::path::Path) -> std::io::Result<String> {
-    let about = std::fs::metadata(path)?;
-    if !about.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
+    match std::fs::metadata(path)?.is_file() {
+        true => files::text(path, SCHEMA_BYTES_MAX),
+        false => Err(std::io::Error::other("it is no regular file")),
     }
-    if about.len() > SCHEMA_BYTES_MAX {
-        let message = format!(
-            "it has {} bytes, and {SCHEMA_BYTES_MAX} are allowed",
-            about.len()
-        );
-        return Err(std::io::Error::other(message));
-    }
-    std::fs::read_to_string(path)
 }
 
 /// Members that were lost are believed to come back for so long at most.

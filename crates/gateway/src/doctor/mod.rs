@@ -17,6 +17,7 @@ mod tests;
 use crate::config::{self, Loaded, Problems, Request};
 use crate::tls;
 use finding::Need;
+use process::files;
 use snapshot::Snapshot;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -45,7 +46,7 @@ pub fn run(order: &Order) -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
     let snapshot = match &order.from {
         None => machine::look(),
-        Some(path) => match std::fs::read_to_string(path) {
+        Some(path) => match files::text(path, files::BYTES_MAX) {
             Ok(text) => match Snapshot::from_text(&text) {
                 Ok(snapshot) => snapshot,
                 Err(problem) => return Ok(no_snapshot(path, &problem)),

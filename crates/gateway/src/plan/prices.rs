@@ -4,6 +4,7 @@
 use super::range::{AtLeast0, Count, HoursOfMonth, Most, Number, Positive, Share, Words};
 use super::sheet::{Figure, MONEY, Sheet, figure};
 use anyhow::{Context, Result, anyhow, bail};
+use process::files;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
@@ -182,7 +183,8 @@ impl Prices {
             return Prices::read(BUILT_IN, "built-in prices");
         };
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let text = files::text(path, files::BYTES_MAX);
+        let text = text.with_context(|| format!("cannot read {name}"))?;
         Prices::read(&text, &name)
     }
 

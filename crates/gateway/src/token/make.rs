@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use identity::Settings;
 use identity::issue::SigningKey;
+use process::files;
 use serde_json::{Map, Value};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,8 @@ fn signing_key(args: &MakeArgs, auth: &Auth) -> Result<SigningKey> {
 }
 
 fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    let text = files::text(path, files::BYTES_MAX);
+    text.with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// What the token says, under the names that the configuration gives to its claims.

@@ -228,6 +228,34 @@ fn people_who_came_and_went_while_redis_was_away_are_known_afterwards() {
     sees(&mut ann, "den", &["ann", "bob", "dot"]);
 }
 
+/// Both nodes went on to say that they knew all members, when neither heard of those who came to the other.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_list_was_said_to_be_whole_while_no_other_node_was_heard() {
+    let mut redis = Redis::start();
+    let [here, there] = nodes(&redis);
+    let mut ann = comes(&here, "ann", "den");
+    let _bob = comes(&there, "bob", "den");
+    sees(&mut ann, "den", &["ann", "bob"]);
+    let is_whole = |node: &Gateway, room: &str, whole: bool| {
+        let query = format!("room={room}");
+        eventually(PATIENCE, || members(node, &query).1["complete"] == whole)
+    };
+    assert!(is_whole(&here, "den", true) && is_whole(&there, "den", true));
+    redis.kill();
+    assert!(is_whole(&here, "den", false) && is_whole(&there, "den", false));
+    // Nobody can be asked of a room that is not known here.
+    assert!(is_whole(&here, "den-2", false));
+    let _cid = comes(&there, "cid", "den");
+    let (status, known) = members(&here, "room=den");
+    assert_eq!(status, 200);
+    assert_eq!(known["complete"], false, "{known}");
+    redis.restart();
+    sees(&mut ann, "den", &["ann", "bob", "cid"]);
+    assert!(is_whole(&here, "den", true) && is_whole(&there, "den", true));
+    assert!(is_whole(&here, "den-2", true));
+}
+
 /// A thousand come at once, half of them on each node, and half of them go again: all agree soon.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]

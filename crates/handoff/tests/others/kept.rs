@@ -119,6 +119,7 @@ pub(super) fn keepsakes() -> Keepsakes {
                 age_ms: 196,
             }],
             life: 205,
+            open: Vec::new(),
         }),
         parked: vec![keepsakes::Parked {
             socket: vec![197; 15],
@@ -128,6 +129,15 @@ pub(super) fn keepsakes() -> Keepsakes {
             data: Some(text(201)),
             left_ms: 202,
         }],
+    }
+}
+
+fn open(number: u64) -> keepsakes::Open {
+    keepsakes::Open {
+        pid: "A".repeat(28),
+        number,
+        namespace: "/".to_owned(),
+        nodes: vec![1, 65_535],
     }
 }
 
@@ -144,7 +154,7 @@ fn what_a_shard_keeps_is_looked_at() {
         let unfit = Ledger::default().admit_keepsakes(&keepsakes);
         unfit.expect_err("it is unfit").field
     };
-    let alterations: [Wrong; 14] = [
+    let alterations: [Wrong; 17] = [
         ("log.floor", |all| {
             all.log.iter_mut().for_each(|log| log.floor = 179);
         }),
@@ -171,6 +181,17 @@ fn what_a_shard_keeps_is_looked_at() {
         ("journal.head", |all| {
             let journal = all.journal.as_mut();
             journal.expect("a journal").gap = 187_000_001;
+        }),
+        ("journal.open", |all| {
+            all.journal.as_mut().expect("a journal").open = vec![open(194); 1_025];
+        }),
+        ("journal.open.number", |all| {
+            all.journal.as_mut().expect("a journal").open = vec![open(195)];
+        }),
+        ("journal.open.nodes", |all| {
+            let mut wrong = open(1);
+            wrong.nodes.push(65_536);
+            all.journal.as_mut().expect("a journal").open = vec![open(2), wrong];
         }),
         ("pid", |all| {
             let by = all.parked[0].by.as_mut();

@@ -1,7 +1,7 @@
 //! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
-use crate::bounds::{NODES_MAX, PARKED_ACKS_BYTES_MAX};
+use crate::bounds::PARKED_ACKS_BYTES_MAX;
 use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Ledger, Stock};
 use crate::cluster::joins::Joins;

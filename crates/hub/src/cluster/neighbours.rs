@@ -1,14 +1,15 @@
 //! Which other nodes are there, and what all of them can do. The control plane says so; hubs read it at any time.
 
+use crate::bounds::NODES_MAX;
 use crate::recovery::ways::Abroad;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Node numbers that an id has room for.
-const NODES: usize = 1024;
+
+
 
 /// A set of node numbers.
 #[derive(Debug)]
-struct Numbers([AtomicU64; NODES / 64]);
+struct Numbers([AtomicU64; NODES_MAX / 64]);
 
 impl Numbers {
     fn none() -> Self {
@@ -27,7 +28,7 @@ impl Numbers {
     }
 
     fn all(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..NODES as u16).filter(|node| self.has(*node))
+        (0..NODES_MAX as u16).filter(|node| self.has(*node))
     }
 
     fn has(&self, node: u16) -> bool {

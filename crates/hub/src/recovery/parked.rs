@@ -54,8 +54,10 @@ enum State {
         missing: BTreeSet<Place>,
         /// If the claimer is on another node.
         circle: Option<Circle>,
-        /// The claimer has all that was missed.
+        /// The claimer has all that was missed, and its client may have been let in: the claim ends with the record.
         handed: bool,
+        /// When the record itself ends.
+        kept_ms: u64,
     },
     /// On its way here. It was listed at this place of the journal.
     Coming {
@@ -211,10 +213,29 @@ impl Parked {
         while let Some((deadline_ms, id)) = self.deadlines.first().copied()
             && deadline_ms <= now_ms
         {
-            self.take(id);
-            expired += 1;
+            if !self.frees(id, now_ms) {
+                self.take(id);
+                expired += 1;
+            }
         }
         expired
+    }
+
+    /// The time of a claim is over, and the claimer was handed nothing, so that its client was told nothing: anybody may claim the record.
+    fn frees(&mut self, id: RecordId, now_ms: u64) -> bool {
+        if let Some(slot) = self.slots.get_mut(id)
+            && let State::Claimed {
+                handed: false,
+                kept_ms,
+                ..
+            } = slot.state
+            && kept_ms > now_ms
+        {
+            slot.state = State::Here;
+            self.set_deadline(id, kept_ms);
+            return true;
+        }
+        false
     }
 
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
@@ -526,8 +547,6 @@ impl Parked {
     ) -> Result<(), NotRecovered> {
         let id = self.free(pid, uid, Some(claim))?;
         let until_ms = now_ms.saturating_add(self.bounds.claim_ms);
-        let deadline_ms = self.slots.get(id).map_or(0, |slot| slot.deadline_ms);
-        self.set_deadline(id, deadline_ms.max(until_ms));
         if let Some(slot) = self.slots.get_mut(id)
             && matches!(slot.state, State::Here)
         {
@@ -540,7 +559,9 @@ impl Parked {
                 peers,
                 circle,
                 handed: false,
+                kept_ms: slot.deadline_ms,
             };
+            self.set_deadline(id, until_ms);
         }
         Ok(())
     }
@@ -566,7 +587,7 @@ impl Parked {
     /// A shard passed the fence on.
     pub(crate) fn fenced(&mut self, pid: Pid, pass: Pass) -> Fenced {
         let id = self.by_pid.get(&pid).copied();
-        let Some(slot) = id.and_then(|id| self.slots.get_mut(id)) else {
+        let Some((id, slot)) = id.and_then(|id| Some((id, self.slots.get_mut(id)?))) else {
             return Fenced::Waits;
         };
         let State::Claimed {
@@ -577,6 +598,7 @@ impl Parked {
             peers,
             missing,
             handed: handed @ false,
+            kept_ms,
             ..
         } = &mut slot.state
         else {
@@ -588,7 +610,9 @@ impl Parked {
         }
         if offered.holds(&slot.record.members) {
             *handed = true;
-            return Fenced::Complete(*has);
+            let (has, end_ms) = (*has, slot.deadline_ms.max(*kept_ms));
+            self.set_deadline(id, end_ms);
+            return Fenced::Complete(has);
         }
         *offered = slot.record.members.clone();
         *missing = peers.iter().copied().collect();
@@ -606,8 +630,11 @@ impl Parked {
         if self.claimed(pid, claim).is_some()
             && let Some(id) = self.by_pid.get(&pid).copied()
             && let Some(slot) = self.slots.get_mut(id)
+            && let State::Claimed { kept_ms, .. } = slot.state
         {
             slot.state = State::Here;
+            let end_ms = slot.deadline_ms.max(kept_ms);
+            self.set_deadline(id, end_ms);
         }
     }
 

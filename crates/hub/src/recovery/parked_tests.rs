@@ -172,10 +172,32 @@ fn a_claim_whose_confirmation_is_lost_is_given_to_nobody() {
     let mut shard = shard();
     let pid = shard.park(&["a"], 1_000);
     assert_eq!(shard.claim(pid, claim(1, 1)), Ok(()));
+    assert_eq!(shard.pass(pid, claim(1, 1), 0, 1), Fenced::Waits);
+    assert_eq!(shard.pass(pid, claim(1, 1), 0, 2), Fenced::Complete(0));
     assert_eq!(shard.parked.expire(999), 0);
     assert_eq!(shard.claim(pid, claim(2, 1)), Err(NotRecovered::Claimed));
     assert_eq!(shard.parked.expire(1_000), 1);
     assert_eq!(shard.claim(pid, claim(2, 1)), Err(NotRecovered::Unknown));
+}
+
+/// Its claimer went over to another process, or its messages were lost: the record was kept for it until it ended, and was nobody's.
+#[test]
+fn a_claim_that_was_handed_nothing_outlived_its_time() {
+    let mut shard = shard();
+    let pid = shard.park(&["a"], 1_000);
+    assert_eq!(shard.claim(pid, claim(1, 1)), Ok(()));
+    assert_eq!(shard.pass(pid, claim(1, 1), 0, 1), Fenced::Waits);
+    assert_eq!(shard.parked.next_deadline_ms(), Some(100));
+    assert_eq!(shard.parked.expire(99), 0);
+    assert_eq!(shard.claim(pid, claim(2, 1)), Err(NotRecovered::Claimed));
+    assert_eq!(shard.parked.expire(100), 0);
+    assert!(shard.parked.claimed(pid, claim(1, 1)).is_none());
+    // What was still to come for the first one is nothing now.
+    assert_eq!(shard.claim(pid, claim(2, 1)), Ok(()));
+    assert_eq!(shard.pass(pid, claim(1, 1), 0, 2), Fenced::Waits);
+    shard.parked.released(pid, claim(2, 1));
+    assert_eq!(shard.parked.next_deadline_ms(), Some(1_000), "as before");
+    assert_eq!(shard.parked.expire(1_000), 1);
 }
 
 #[test]

@@ -63,6 +63,12 @@ impl Takings {
         self.last = self.last.max(last);
     }
 
+    /// Claims that other nodes know of.
+    pub(super) fn abroad(&self) -> impl Iterator<Item = (u64, Pid, &Circle)> {
+        let all = self.all.iter();
+        all.filter_map(|(number, taking)| Some((*number, taking.pid, taking.circle()?)))
+    }
+
     pub(super) fn insert(&mut self, number: u64, taking: Taking) {
         self.all.insert(number, taking);
     }

@@ -51,7 +51,7 @@ impl Handler for Obedient {
     }
 }
 
-fn nodes(count: u16) -> Nodes {
+fn config() -> Config {
     let recover = Recover {
         window: Duration::from_secs(60),
         offsets: Offsets::All,
@@ -59,13 +59,16 @@ fn nodes(count: u16) -> Nodes {
         chronicle: false,
         replicas: 0,
     };
-    let config = Config {
+    Config {
         recovery: Recovery {
             namespaces: [("/".to_owned(), Some(recover))].into(),
         },
         ..Config::default()
-    };
-    Nodes::new(count, &config, || Box::new(Obedient))
+    }
+}
+
+fn nodes(count: u16) -> Nodes {
+    Nodes::new(count, &config(), || Box::new(Obedient))
 }
 
 /// A client of a shard of a node, and what it needs to come back.
@@ -277,6 +280,49 @@ fn news_of_a_node_that_is_there_ended_claims_that_had_just_begun() {
     let reply = texts.iter().find(|text| text.starts_with("40"));
     assert_eq!(member(reply.expect("an answer"), "sid"), guest.sid);
     assert_eq!(guest.read(&texts), ["once"]);
+}
+
+/// Its node went over to another process while it waited. Its socket was kept for a claim that nobody made any more, until it ended.
+#[test]
+fn a_claim_of_the_process_before_kept_a_socket_from_its_client() {
+    // The answer of its owner comes too late; or all of it, up to the socket.
+    for muted in [0, 2] {
+        let mut nodes = nodes(3);
+        let mut guest = Guest::new(&mut nodes, 0, 0);
+        guest.say(&mut nodes, "\"join\",\"room\"");
+        guest.is_cut(&mut nodes);
+        nodes.mute(muted, true);
+        guest.asks(&mut nodes, 1, 0);
+        let told = nodes.texts(1, guest.client).join(" ");
+        assert!(!told.contains("40{"), "it waits: {told}");
+        nodes.upgrade(1, &config(), || Box::new(Obedient));
+        nodes.mute(muted, false);
+        nodes.settle();
+        let speaker = Guest::new(&mut nodes, 2, 1);
+        speaker.say(&mut nodes, "\"tell\",\"room\",\"once\"");
+        let (is_back, missed) = guest.comes_back(&mut nodes, 1, 1);
+        assert!(is_back, "node {muted} was late");
+        assert_eq!(missed, ["once"]);
+    }
+}
+
+/// A claim that nobody speaks of any more ends with its time, and not with its record.
+#[test]
+fn a_claim_that_is_lost_ends_with_its_time() {
+    let mut nodes = nodes(2);
+    let mut guest = Guest::new(&mut nodes, 0, 0);
+    guest.is_cut(&mut nodes);
+    nodes.mute(0, true);
+    guest.asks(&mut nodes, 1, 0);
+    // Neither its answer nor the word that gives it back arrives.
+    nodes.loses(0);
+    nodes.net(1).pass(5_001);
+    nodes.loses(1);
+    nodes.mute(0, false);
+    let is_kept = !guest.comes_back(&mut nodes, 0, 1).0;
+    assert!(is_kept, "for the claim");
+    nodes.pass(5_001);
+    assert!(guest.comes_back(&mut nodes, 0, 1).0);
 }
 
 /// A node of the version before is there: sockets stay where they are, and nobody is asked.

@@ -122,6 +122,18 @@ impl Net {
         Self::with_dice(first, hubs, config, (number, process), build)
     }
 
+    /// The process that goes on as that one.
+    pub fn heirs(
+        hubs: usize,
+        config: &Config,
+        number: u16,
+        process: &Process,
+        build: impl Fn(u16) -> Box<dyn Handler>,
+    ) -> Net {
+        let first = 1_000_000 + u64::from(number) * 1_000;
+        Self::with_dice(first, hubs, config, (number, process), build)
+    }
+
     fn with_dice(
         first: u64,
         hubs: usize,

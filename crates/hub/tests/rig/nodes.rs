@@ -178,6 +178,19 @@ impl Nodes {
         self.settle();
     }
 
+    /// Another process goes on as a node, without clients. What waited there for other nodes is gone, if it is muted.
+    pub fn upgrade(&mut self, node: usize, config: &Config, build: impl Fn() -> Box<dyn Handler>) {
+        let number = node as u16 + 1;
+        let own = &mut self.0[node];
+        let mut process = Process::new(&config.rates);
+        process.uplink = Some(Arc::clone(&own.uplink));
+        let shards = usize::from(SHARDS);
+        let heirs = Net::heirs(shards, config, number, &process, |_| build());
+        assert_eq!(own.net.hand_over(heirs, &mut [], |_| {}), Ok(()));
+        own.inbox = Inbox::new(&process, number, SHARDS);
+        self.settle();
+    }
+
     /// The others take a node for dead.
     pub fn dies(&mut self, node: usize) {
         self.cut_off(node, true);

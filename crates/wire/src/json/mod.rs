@@ -8,6 +8,6 @@ mod text;
 pub use crate::bounds::DEPTH_MAX;
 pub use split::{Elements, Members, elements, first, member, members, read_members};
 pub use syntax::{Error, read_elements, skip_space, skip_value, validate};
-pub use text::{quote, unquote};
+pub use text::{quote, unquote, unquote_name};
 
 pub(crate) use syntax::skip_string;

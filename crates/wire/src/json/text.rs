@@ -6,6 +6,16 @@ use std::borrow::Cow;
 /// Text of a raw JSON string (with its quotes): borrowed when it has no escape; lone surrogates
 /// become U+FFFD. `None` if `raw` is not a string.
 pub fn unquote(raw: &str) -> Option<Cow<'_, str>> {
+    read(raw, Some(char::REPLACEMENT_CHARACTER))
+}
+
+/// The same of a name: a lone surrogate makes it none, for two names with different ones would become one text.
+pub fn unquote_name(raw: &str) -> Option<Cow<'_, str>> {
+    read(raw, None)
+}
+
+/// `lone` stands for a surrogate without its other half.
+fn read(raw: &str, lone: Option<char>) -> Option<Cow<'_, str>> {
     let bytes = raw.as_bytes();
     if bytes.first() != Some(&b'"') {
         return None;
@@ -13,13 +23,13 @@ pub fn unquote(raw: &str) -> Option<Cow<'_, str>> {
     let special = find_special(bytes, 1);
     match bytes.get(special) {
         Some(b'"') if special + 1 == raw.len() => raw.get(1..special).map(Cow::Borrowed),
-        Some(b'\\') => unescape(raw).map(Cow::Owned),
+        Some(b'\\') => unescape(raw, lone).map(Cow::Owned),
         _ => None,
     }
 }
 
 #[cold]
-fn unescape(raw: &str) -> Option<String> {
+fn unescape(raw: &str, lone: Option<char>) -> Option<String> {
     let bytes = raw.as_bytes();
     let mut text = String::with_capacity(raw.len());
     let mut at = 1;
@@ -29,7 +39,7 @@ fn unescape(raw: &str) -> Option<String> {
         match bytes.get(special)? {
             b'"' if special + 1 == raw.len() => return Some(text),
             b'\\' => {
-                let (character, behind) = escape(bytes, special + 1)?;
+                let (character, behind) = escape(bytes, special + 1, lone)?;
                 text.push(character);
                 at = behind;
             }
@@ -39,7 +49,7 @@ fn unescape(raw: &str) -> Option<String> {
 }
 
 /// The character of the escape whose letter is at `at`, and the index behind the escape.
-fn escape(bytes: &[u8], at: usize) -> Option<(char, usize)> {
+fn escape(bytes: &[u8], at: usize, lone: Option<char>) -> Option<(char, usize)> {
     let character = match bytes.get(at)? {
         b'"' => '"',
         b'\\' => '\\',
@@ -49,14 +59,14 @@ fn escape(bytes: &[u8], at: usize) -> Option<(char, usize)> {
         b'n' => '\n',
         b'r' => '\r',
         b't' => '\t',
-        b'u' => return unicode_escape(bytes, at + 1),
+        b'u' => return unicode_escape(bytes, at + 1, lone),
         _ => return None,
     };
     Some((character, at + 1))
 }
 
 /// Four hex digits, and the low half behind them if they are the high half of a pair.
-fn unicode_escape(bytes: &[u8], at: usize) -> Option<(char, usize)> {
+fn unicode_escape(bytes: &[u8], at: usize, lone: Option<char>) -> Option<(char, usize)> {
     let high = hex4(bytes, at)?;
     let behind = at + 4;
     if (0xd800..0xdc00).contains(&high) && bytes.get(behind..behind + 2) == Some(b"\\u") {
@@ -66,10 +76,7 @@ fn unicode_escape(bytes: &[u8], at: usize) -> Option<(char, usize)> {
             return Some((char::from_u32(code)?, behind + 6));
         }
     }
-    Some((
-        char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER),
-        behind,
-    ))
+    Some((char::from_u32(high).or(lone)?, behind))
 }
 
 fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
@@ -137,6 +144,12 @@ mod tests {
         ];
         for (raw, expected) in cases {
             assert_eq!(unquote(raw).as_deref(), Some(expected), "{raw}");
+            let name = Some(expected).filter(|name| !name.contains('\u{fffd}'));
+            assert_eq!(unquote_name(raw).as_deref(), name, "{raw}");
+        }
+        // It is a character like any other, where it was said.
+        for raw in ["\"\u{fffd}\"", r#""\ufffd""#] {
+            assert_eq!(unquote_name(raw).as_deref(), Some("\u{fffd}"), "{raw}");
         }
         assert!(matches!(unquote(r#""abc""#), Some(Cow::Borrowed("abc"))));
     }
@@ -162,6 +175,7 @@ mod tests {
         ];
         for raw in bad {
             assert_eq!(unquote(raw), None, "{raw}");
+            assert_eq!(unquote_name(raw), None, "{raw}");
         }
     }
 

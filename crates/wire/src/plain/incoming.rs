@@ -209,7 +209,7 @@ impl<'a> Fields<'a> {
     fn room(&self) -> Result<Option<Cow<'a, str>>, Invalid> {
         match self.room {
             None | Some("null") => Ok(None),
-            Some(raw) => json::unquote(raw).map(Some).ok_or(Invalid::at("room")),
+            Some(raw) => json::unquote_name(raw).map(Some).ok_or(Invalid::at("room")),
         }
     }
 

@@ -270,7 +270,7 @@ impl<'a> Members<'a> {
 
     fn strings(&self, name: &str) -> Result<Vec<String>, String> {
         let raw = self.get(name).unwrap_or("[]");
-        let all = elements(name, raw)?.map(json::unquote);
+        let all = elements(name, raw)?.map(json::unquote_name);
         let all = all.map(|text| text.map(Cow::into_owned));
         let all: Option<Vec<String>> = all.collect();
         all.ok_or_else(|| format!("cannot use {} as {name:?}: texts are needed", brief(raw)))

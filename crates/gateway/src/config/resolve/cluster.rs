@@ -15,6 +15,7 @@ use nodes::Start;
 use nodes::channels::Channel;
 use nodes::redis::settings;
 use nodes::way::{Nats, Way};
+use process::files;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -334,7 +335,7 @@ impl Resolver<'_> {
     pub(super) fn readable(&mut self, key: &Field<Option<String>>) {
         let Some(name) = key.as_deref() else { return };
         let path = self.machine.folder.join(name);
-        if let Err(error) = std::fs::read(&path) {
+        if let Err(error) = files::bytes(&path, files::BYTES_MAX) {
             self.problem(key, format!("cannot read {}: {error}", path.display()));
         }
     }

@@ -73,6 +73,30 @@ fn room_names_are_bounded_and_mean_nothing() {
     assert_serves(gateway.addr);
 }
 
+/// Halves of surrogate pairs became one character, so rooms of two names were one: Node tells them apart.
+#[test]
+fn two_rooms_with_broken_names_were_one() {
+    let gateway = gateway();
+    let mut client = SocketIo::connect(gateway.addr);
+    for (number, half) in ["\\ud800", "\\udfff", "a\\udc00\\ud800"].iter().enumerate() {
+        for event in ["join", "leave"] {
+            client.send(&format!("42{number}[\"{event}\",\"{half}\"]"));
+            let answer = client.packet_starting(&format!("43{number}["));
+            assert!(answer.contains("\"error\":\"Invalid room name\""), "{answer}");
+        }
+    }
+    // A whole pair is a character, and so is the one that stood for half of it.
+    for name in ["\u{1f600}", "\u{fffd}"] {
+        assert_eq!(client.ask(7, &json!(["join", name])), json!([name]));
+    }
+    let mut plain = Plain::connect(gateway.addr);
+    plain.conn.send_text("{\"type\":\"join\",\"room\":\"\\ud800\",\"id\":1}");
+    let refused = plain.message();
+    assert_eq!(refused["error"], "INVALID_MESSAGE_FORMAT", "{refused}");
+    assert_eq!(refused["field"], "room", "{refused}");
+    assert_serves(gateway.addr);
+}
+
 /// Attack A07: another client's private room, a room one is not in.
 #[test]
 fn publishing_to_rooms_of_others_is_refused() {

@@ -194,6 +194,11 @@ fn bytes_that_are_no_link_are_told_what_is_wrong_with_them() {
         (behind(&frame(9, b"x")), "kind 9"),
         (behind(&frame(PING, b"x")), "kind 2"),
         (behind(&frame(MESSAGE, &[0xff])), "cannot read a message"),
+        // It was ignored, and its worker waited for a second welcome.
+        (
+            behind(&frame(MESSAGE, &hello.encode_to_vec())),
+            "`hello` stands in the first message",
+        ),
     ] {
         let all = runtime().block_on(told(kitchen.workers, &bytes));
         let text_of_all = String::from_utf8_lossy(&all);

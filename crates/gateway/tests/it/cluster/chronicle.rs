@@ -3,9 +3,10 @@
 use super::{all_up, all_up_of, closed, member};
 use crate::e2e::recovery::{Client, say};
 use crate::e2e::resuming::Resumer;
+use crate::harness::client::{Poller, SOCKETIO};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use crate::upgrade::chain::Chain;
-use client::RawConn;
+use client::{Ended, OpCode, RawConn};
 use client::full::{Encoding, SocketIo};
 use serde_json::{Value, json};
 use servers::{Cluster, Redis, Sentinels};
@@ -344,6 +345,50 @@ fn without_redis_nobody_is_told_anything_that_might_not_hold() {
     assert!(eventually(2 * PATIENCE, is_refused));
     redis.restart();
     assert!(eventually(2 * PATIENCE, is_taken));
+}
+
+/// Redis goes in the moment in which clients come. They wait for as long as it may be back, and are answered before their sessions end; whoever
+/// comes then is served at once.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_connect_that_redis_does_not_take_is_answered_before_the_cut() {
+    let mut redis = Redis::start();
+    let node = start(&redis);
+    all_up(std::slice::from_ref(&node));
+    let comes = || {
+        let mut conn = RawConn::websocket(node.addr, SOCKETIO);
+        conn.frame();
+        conn.send_text("40");
+        conn
+    };
+    let text = |conn: &mut RawConn| conn.frame().text().to_owned();
+    // It stands still, and the node cannot know yet that it takes nothing.
+    redis.freeze();
+    let mut waits = comes();
+    let silence = waits.frame_within(Duration::from_millis(500));
+    assert_eq!(silence.err(), Some(Ended::Open), "nothing that may not hold");
+    redis.thaw();
+    let welcome = text(&mut waits);
+    assert!(welcome.contains("\"pid\""), "{welcome}");
+    waits.send_text("421[\"echo\",1]");
+    assert_eq!(text(&mut waits), "431[1]", "it stays");
+    redis.freeze();
+    let mut cut = comes();
+    let poller = Poller::open(node.addr);
+    assert_eq!(poller.post("40").status, 200);
+    redis.kill();
+    assert!(poller.poll().body.starts_with("40{\"sid\""));
+    let ends = || !poller.is_alive();
+    assert!(eventually(PATIENCE, ends), "its session has ended");
+    assert!(text(&mut cut).starts_with("40{\"sid\""));
+    let end = cut.frame_within(PATIENCE).map(|frame| frame.opcode);
+    let has_ended = matches!(
+        end,
+        Ok(OpCode::Close) | Err(Ended::Cleanly | Ended::Reset)
+    );
+    assert!(has_ended, "{end:?}");
+    let late = Client::new(&node);
+    assert_eq!(late.lose()["pid"], Value::Null, "nobody can come back now");
 }
 
 /// The replica may lack the last that was said: who proves nothing of since then is new.

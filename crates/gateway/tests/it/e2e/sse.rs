@@ -209,6 +209,38 @@ fn who_comes_back_gets_what_it_missed_or_is_told_that_nobody_knows() {
     }
 }
 
+/// An id that is none of ours is not passed over in silence, in whatever room: its client would believe that it missed nothing.
+#[test]
+fn an_id_that_says_nothing_is_answered_in_rooms_that_keep_nothing_as_well() {
+    let without = "profile = \"socket.io\"\nserver.shards = 2\n";
+    let long = "x".repeat(4_000);
+    for config in [KEPT, without] {
+        let gateway = Gateway::start(config);
+        for garbage in ["yesterday", "0", "7:", "7:1=1,2", "\u{e9}", "a b", &long] {
+            let header = format!("Last-Event-ID: {garbage}\r\n");
+            let told = Stream::to(gateway.addr, "/sse?room=plain", &header).message();
+            let nobody_knows = json!({"room": "plain", "messages": [], "resumed": false});
+            assert_eq!(told["type"], "history", "{garbage}: {told}");
+            assert_eq!(told["payload"], nobody_knows, "{garbage}");
+        }
+        let target = "/sse?room=plain&room=other&lastEventId=never";
+        let both = told(&mut Stream::to(gateway.addr, target, ""), 2);
+        for room in ["plain", "other"] {
+            assert_eq!(both[room].0, json!(false), "{room}");
+        }
+        // A room that has no name is refused, and the id is answered all the same.
+        let mut nameless = Stream::to(gateway.addr, "/sse?room=", "Last-Event-ID: never\r\n");
+        let refused = nameless.message();
+        assert_eq!(refused["error"], "INVALID_ROOM", "{refused}");
+        assert_eq!(nameless.message()["payload"]["resumed"], false);
+        // Who shows none is told nothing.
+        let mut fresh = Stream::to(gateway.addr, "/sse?room=plain", "Last-Event-ID: \r\n");
+        let mut speaker = speaker(&gateway, "plain");
+        say(&mut speaker, "plain", "first");
+        assert_eq!(fresh.message()["payload"], "first");
+    }
+}
+
 /// What a stream was told of its rooms as it came: their messages, and whether these are all that it missed.
 fn told(stream: &mut Stream, rooms: usize) -> BTreeMap<String, (Value, Vec<String>)> {
     let one = |history: Value| {

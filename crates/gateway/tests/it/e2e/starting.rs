@@ -3,7 +3,7 @@
 use super::client::SocketIo;
 use crate::harness::{Gateway, PATIENCE, eventually, generator};
 use serde_json::json;
-use std::fs;
+use std::fs::{self, File};
 use std::process::{Command, Output, Stdio};
 
 const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\npin = false\n";
@@ -214,6 +214,65 @@ fn settings_that_cannot_work_together_passed_the_check() {
     assert_eq!(check(without_page).1, Some(0), "nothing else is there");
 }
 
+/// A full disk ended these commands without a word, and nobody knew why there was no key.
+#[test]
+fn a_verdict_or_a_key_that_nobody_got_was_lost_without_a_word() {
+    let told = |args: &[&str], out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        command.args(args).stdin(Stdio::null()).stdout(out);
+        let output = command.output().expect("run sockeye");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), error)
+    };
+    for (args, code) in [
+        (&["config", "reference"][..], 1),
+        (&["config", "show"], 1),
+        (&["config", "check"], 1),
+        (&["doctor", "--record"], 2),
+        (&["api-key", "ci"], 1),
+    ] {
+        let full = File::options().write(true).open("/dev/full");
+        let (ended, error) = told(args, full.expect("a full disk").into());
+        assert_eq!(ended, Some(code), "{args:?}: {error}");
+        assert!(error.starts_with("cannot write: "), "{args:?}: {error}");
+        // A reader that stops wants no words, and does not have the verdict.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let gone = (Some(code), String::new());
+        assert_eq!(told(args, writer.into()), gone, "{args:?}");
+    }
+}
+
+/// A device that never ends was read until the memory was full.
+#[test]
+fn a_configuration_without_an_end_was_read_for_ever() {
+    for command in [&["config", "check"][..], &["config", "show"], &[]] {
+        let mut sockeye = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        sockeye.args(command).args(["--config", "/dev/full"]);
+        let output = sockeye.stdin(Stdio::null()).output().expect("run sockeye");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let why = "/dev/full: cannot read the configuration file: it has more than the 33554432 bytes that are allowed";
+        assert!(said.contains(why), "{command:?}: {said}");
+        let failed = if command.is_empty() { 2 } else { 1 };
+        assert_eq!(output.status.code(), Some(failed), "{command:?}: {said}");
+    }
+    let redis = "[cluster]\nadapter = \"redis\"\nurls = [\"rediss://127.0.0.1:1\"]\n";
+    for file in [
+        "[auth]\nsecret_file = \"/dev/zero\"\n".to_owned(),
+        "[auth]\npublic_key_file = \"/dev/zero\"\n".to_owned(),
+        "[auth]\njwks_file = \"/dev/zero\"\n".to_owned(),
+        "[tls]\nlisten = [\"127.0.0.1:0\"]\ncert = [\"/dev/zero\"]\nkey = [\"/dev/zero\"]\n"
+            .to_owned(),
+        format!("{redis}tls_ca = \"/dev/zero\"\n"),
+    ] {
+        let (said, code) = check(&file);
+        let why = "/dev/zero: it has more than the ";
+        assert!(said.contains(why), "{file}{said}");
+        assert_eq!(code, Some(1), "{file}{said}");
+    }
+}
+
 #[test]
 fn the_advice_to_add_a_namespace_was_refused_in_its_turn() {
     let (said, _) = check("[plain]\nnamespace = \"chat\"\n");
@@ -239,6 +298,20 @@ fn a_variable_with_one_underscore_was_ignored_without_a_word() {
     let output = run_in(&env, &["--listen", &taken, "--admin", "off"], "");
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(log.contains(warning), "{log}");
+}
+
+/// It was the table of a namespace in which nobody ever was.
+#[test]
+fn a_pattern_in_place_of_a_namespace_was_taken_without_a_word() {
+    let file = format!("{CONFIG}[namespaces.\"/dyn-*\"]\nclient_joins = true\n");
+    let (said, code) = check(&file);
+    let warning = "\"namespaces.\"/dyn-*\"\": the name stands for itself alone";
+    assert!(said.contains("warning: ") && said.contains(warning), "{said}");
+    assert_eq!(code, Some(0), "{said}");
+    // The start says so, too.
+    let gateway = Gateway::start(&file);
+    let told = gateway.logged("stands for itself alone", PATIENCE);
+    assert!(told, "{:?}", gateway.log());
 }
 
 /// What a container's health check asks: 0 while the gateway lives, 1 when it is gone. Whether it wants clients is another question.

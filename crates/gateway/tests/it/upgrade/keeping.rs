@@ -5,6 +5,7 @@ use crate::harness::client::{Plain, Poller, SocketIo, poll_request, post_request
 use crate::harness::{Ended, PATIENCE, RawConn, eventually};
 use crate::tls::pki::{Pki, Secure};
 use client::OpCode;
+use client::full::SocketIo as Client;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -28,6 +29,21 @@ fn ids_rooms_and_answers_are_what_they_were() {
     ben.send(&json!({"type": "unheard", "payload": 0}));
     assert!(ann.is_spared("unheard", Duration::from_millis(300)));
     chain.first_ends();
+}
+
+/// Its clients stay, and waited for answers that never came.
+#[test]
+fn events_for_a_namespace_that_went_away_were_lost_without_a_word() {
+    let rules = "[namespaces.\"/old\".events.mirror]\naction = \"reply\"\n";
+    let mut chain = Chain::start(&format!("{CONFIG}{rules}"));
+    let mut ann = Client::websocket(chain.first.addr, "/old", json!({}));
+    assert_eq!(ann.ask("mirror", &[json!(1)]), [json!(1)]);
+    let socket = chain.socket().display().to_string();
+    let without = format!("{CONFIG}[upgrade]\nsocket = {socket:?}\n");
+    chain.first.reload(&without);
+    chain.upgrade();
+    let unknown = json!({"error": "No rule knows this event", "code": "UNKNOWN_EVENT"});
+    assert_eq!(ann.ask("mirror", &[json!(2)]), [unknown]);
 }
 
 /// A frame whose beginning was read, and a message whose attachment is still to come.

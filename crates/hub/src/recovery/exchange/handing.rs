@@ -1,8 +1,12 @@
 //! What a shard knows for recovery beside its journal's entries and its records, for the process that comes next, and back.
 
 use super::Recovery;
+use crate::recovery::circle::{Circle, Door};
 use crate::recovery::journal::handing::{stamps, vector_of};
+use crate::recovery::messages::Message;
+use crate::recovery::pid::Pid;
 use crate::recovery::stamp::ShardLife;
+use handoff::bounds::OPEN_MAX;
 use handoff::keepsakes as record;
 
 impl Recovery {
@@ -22,7 +26,40 @@ impl Recovery {
                 .into_iter()
                 .map(|(namespace, age_ms)| record::Apart { namespace, age_ms })
                 .collect(),
+            open: self.open(),
             ..self.journal.word()
+        }
+    }
+
+    /// Claims that other nodes know of, and whose clients were told nothing.
+    fn open(&self) -> Vec<record::Open> {
+        let open = self.takings.abroad().take(OPEN_MAX);
+        let open = open.map(|(number, pid, circle)| record::Open {
+            pid: String::from_utf8_lossy(&pid.text()).into_owned(),
+            number,
+            namespace: circle.namespace.to_string(),
+            nodes: circle.nodes.iter().copied().map(u32::from).collect(),
+        });
+        open.collect()
+    }
+
+    /// A client waited for its socket in the process before, and comes anew. The node that keeps its socket for that claim frees it.
+    fn give_back(&mut self, open: &record::Open) {
+        let Some(pid) = Pid::read(&open.pid) else {
+            return;
+        };
+        let nodes = open.nodes.iter().map(|node| u16::try_from(*node));
+        let circle = Circle {
+            namespace: open.namespace.as_str().into(),
+            nodes: nodes.filter_map(Result::ok).collect(),
+            home: self.ways.me.shard,
+        };
+        let claim = self.ways.own(open.number);
+        for node in circle.nodes.iter().copied() {
+            if node != self.ways.me.node {
+                let released = Message::Released { pid, claim };
+                self.ways.post_abroad(node, Door::All, &circle, released);
+            }
         }
     }
 
@@ -40,6 +77,7 @@ impl Recovery {
                 .apart
                 .go_on_with(&apart.namespace, apart.age_ms, now_ms);
         }
+        word.open.iter().for_each(|open| self.give_back(open));
         self.is_heir = true;
         true
     }

@@ -49,7 +49,7 @@ impl Roll {
         Presence {
             count: self.count(),
             nameless: !self.view.names,
-            complete: self.speech.is_answered(now_ms),
+            complete: self.speech.is_answered(now_ms) && !self.doubts_somebody(),
             joined,
             left: Vec::new(),
         }
@@ -60,6 +60,12 @@ impl Roll {
     pub(super) fn answer(&mut self, people: &People, now_ms: u64) -> Presence {
         self.view.answered |= self.crowd.has_unshown();
         self.all(people, now_ms)
+    }
+
+    /// Something that another shard said was missed, and it has not said all it has since.
+    fn doubts_somebody(&self) -> bool {
+        let mut peers = self.peers.values();
+        peers.any(|peer| peer.doubted_ms.is_some())
     }
 
     fn count(&self) -> u64 {
