@@ -28,7 +28,7 @@ start_servers() {
   if wants js; then
     if offers recovery "${PATIENCE[@]}" --recovery; then recovery_url="$started_url"; fi
     # Its clients ping by themselves, so the interval is theirs, and a test waits for the end of one that does not.
-    if offers eio3 --connect-timeout 45000 --allow-eio3; then eio3_url="$started_url"; fi
+    if offers eio3 --ping-timeout 1000 --connect-timeout 45000 --allow-eio3; then eio3_url="$started_url"; fi
   fi
   if wants js || wants webtransport; then start_tls_variants; fi
   if wants js || wants python; then

@@ -22,6 +22,8 @@ const { values: settings } = parseArgs({
 });
 
 const PATIENCE_MS = 8_000;
+/** What was asked and has no answer by then has none. */
+const ANSWERS_MS = 20_000;
 const transports = { polling: ["polling"], upgrade: ["polling", "websocket"], websocket: ["websocket"] }[settings.transport];
 const pause = Number(settings.pause);
 const tell = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
@@ -90,14 +92,25 @@ function ask(socket, speaker, next) {
   });
 }
 
+/**
+ * Reads what has come before it speaks: a timer that is late runs before that, and what is said to a connection whose end is here already is
+ * lost whatever the node does. A close frame is read, too, before the library tells of it, which it does when the connection has ended.
+ */
+async function reads(socket) {
+  await new Promise((done) => setImmediate(done));
+  const isClosing = () => socket.connected && socket.io.engine.transport.ws?.readyState > 1;
+  while (isClosing()) await new Promise((done) => setTimeout(done, 5));
+}
+
 function asks(socket, speaker) {
-  const next = () => {
+  const speak = async () => {
+    await reads(socket);
     if (!asking) return;
-    setTimeout(() => {
-      if (!asking) return;
-      ask(socket, speaker, next);
-      if (settings.how !== "loop") next();
-    }, pauseOf());
+    ask(socket, speaker, next);
+    if (settings.how !== "loop") next();
+  };
+  const next = () => {
+    if (asking) setTimeout(speak, pauseOf());
   };
   next();
 }
@@ -125,7 +138,7 @@ for (let at = 0; at < Number(settings.clients); at += 1) {
 
 async function stop() {
   asking = false;
-  const until = Date.now() + PATIENCE_MS;
+  const until = Date.now() + ANSWERS_MS;
   const open = () => counts.asked - counts.answered - counts.refused - counts.told;
   while (open() > 0 && Date.now() < until) await new Promise((done) => setTimeout(done, 20));
   tell({ ...counts, unanswered: open(), connects, disconnects, refusals });

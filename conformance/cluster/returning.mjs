@@ -3,8 +3,8 @@
 //   node returning.mjs --url http://BALANCER --speaker http://NODE --clients 6 --rounds 5
 //
 // They are by long-polling, by WebSocket and by an upgrade, and each is cut in turns by a reset, by silence (the node believes that it is there) and
-// by a restart of a proxy. Somebody speaks to their room all the time. It tells {"recovered":N,"fresh":N,"wrong":[…]}: returns with and
-// without their socket, and clients that did not get each number once and in order.
+// by a restart of a proxy. Somebody speaks to their room all the time. It tells {"lost":N,"recovered":N,"fresh":N,"wrong":[…]}:
+// connections that clients lost, returns with and without their socket, and clients that did not get each number once and in order.
 import { parseArgs } from "node:util";
 import { io } from "socket.io-client";
 import { Cable } from "../js/peer/cable.js";
@@ -17,7 +17,11 @@ const PATIENCE_MS = 30_000;
 const EACH_ROUND = 40;
 const room = "returning";
 const WAYS = [["websocket"], ["polling"], ["polling", "websocket"]];
-const CUTS = [(cable) => cable.reset(), (cable) => cable.silence(), (cable) => cable.restart(100)];
+const CUTS = [
+  (cable, noticed) => cable.reset(noticed),
+  (cable, noticed) => cable.silence(noticed),
+  (cable, noticed) => cable.restart(100, noticed),
+];
 const options = { transports: ["websocket"], forceNew: true, reconnectionDelay: 50, reconnectionDelayMax: 200 };
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -29,7 +33,7 @@ async function eventually(holds) {
 }
 
 const connected = (socket) => (socket.connected ? Promise.resolve() : new Promise((done) => socket.once("connect", done)));
-const counts = { recovered: 0, fresh: 0 };
+const counts = { lost: 0, recovered: 0, fresh: 0 };
 
 /** A client of the room: the numbers that it heard, and its cable. */
 async function member(_, at) {
@@ -39,6 +43,9 @@ async function member(_, at) {
   socket.on("say", ({ n }) => heard.push(n));
   await connected(socket);
   await socket.timeout(PATIENCE_MS).emitWithAck("join", room);
+  socket.on("disconnect", () => {
+    counts.lost += 1;
+  });
   socket.on("connect", () => {
     counts[socket.recovered ? "recovered" : "fresh"] += 1;
   });
@@ -55,11 +62,17 @@ for (let round = 0; round < Number(settings.rounds); round += 1) {
     speaker.emit("say", { room, n: said });
     said += 1;
     if (n === 5) {
-      for (const [at, { cable }] of members.entries()) void CUTS[(round + at) % CUTS.length](cable);
+      // A client that is cut in the last step of its way up misses that until no ping comes, after 45 s.
+      await eventually(() => members.every(({ socket }) => !socket.io.engine.upgrading));
+      for (const [at, { socket, cable }] of members.entries()) {
+        const noticed = new Promise((done) => socket.once("disconnect", done));
+        void CUTS[(round + at) % CUTS.length](cable, noticed);
+      }
     }
     await pause(10);
   }
-  await eventually(() => members.every(({ socket, heard }) => socket.connected && heard.length >= said));
+  // Whoever is not back has no connection that could be cut.
+  if (!(await eventually(() => members.every(({ socket, heard }) => socket.connected && heard.length >= said)))) break;
 }
 await pause(300);
 const expected = Array.from({ length: said }, (_, n) => n);

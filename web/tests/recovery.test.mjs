@@ -59,11 +59,12 @@ async function listener(t, url, room, transports) {
   await page.addScriptTag({ content: BUNDLE });
   await page.evaluate(
     async ({ room, transports }) => {
-      const [heard, connects] = [[], []];
+      const [heard, connects, losses] = [[], [], []];
       const socket = window.io({ transports, reconnectionDelay: 100, reconnectionDelayMax: 200 });
-      Object.assign(window, { heard, connects, socket });
+      Object.assign(window, { heard, connects, losses, socket });
       socket.on("say", ({ n }) => heard.push(n));
       socket.on("connect", () => connects.push({ id: socket.id, recovered: socket.recovered }));
+      socket.on("disconnect", (why) => losses.push(why));
       await socket.emitWithAck("join", room);
     },
     { room, transports },
@@ -87,7 +88,7 @@ for (const [way, transports] of Object.entries(WAYS)) {
     };
     for (const [round, cut] of ["reset", "silence"].entries()) {
       say();
-      cable[cut]();
+      cable[cut](page.waitForFunction((count) => window.losses.length === count, round + 1));
       say();
       await page.waitForFunction((count) => window.connects.length === count, round + 2);
       say();

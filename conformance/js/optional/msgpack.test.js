@@ -6,7 +6,7 @@ import { within } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
 import { openFor } from "../peer/session.js";
 import { ask, COMBINATIONS, connected, once, record } from "../peer/stock.js";
-import { msgpackUrl as from } from "../peer/target.js";
+import { msgpackUrl as from, REFUSED_MS } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 if (!from) throw new Error("CONFORMANCE_MSGPACK_URL is not set: give the URL of a server started with --parser msgpack");
@@ -81,7 +81,7 @@ for (const Transport of [Polling, WebSocketSession]) {
     test("a text packet closes the connection", async (t) => {
       const session = await openFor(t, Transport, { from });
       await session.send("40/lab,").catch(() => {});
-      await within(session.ended(), "the end", 800);
+      await within(session.ended(), "the end", REFUSED_MS);
     });
   });
 }

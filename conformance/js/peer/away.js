@@ -7,9 +7,9 @@ import { recoveryUrl as from } from "./target.js";
 const PATIENCE_MS = 20_000;
 const RECONNECTS = { reconnection: true, reconnectionDelay: 100, reconnectionDelayMax: 200 };
 export const CUTS = {
-  reset: (cable) => cable.reset(),
-  silence: (cable) => cable.silence(),
-  "a restart of the proxy": (cable) => cable.restart(100),
+  reset: (cable, noticed) => cable.reset(noticed),
+  silence: (cable, noticed) => cable.silence(noticed),
+  "a restart of the proxy": (cable, noticed) => cable.restart(100, noticed),
 };
 export const numbers = (from, to) => Array.from({ length: to - from }, (_, i) => from + i);
 let rooms = 0;
@@ -32,7 +32,7 @@ export async function stage(t, client) {
     // Tries that fail meanwhile are no matter: it tries again.
     const back = once(socket, "connect", 2 * PATIENCE_MS);
     back.catch(() => {});
-    const cutting = CUTS[cut](cable);
+    const cutting = CUTS[cut](cable, gone);
     await gone;
     await meanwhile();
     await cutting;

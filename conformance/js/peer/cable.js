@@ -1,8 +1,8 @@
-// A cable between clients and the server that can be cut as networks cut: by a reset, by silence, by a proxy that restarts.
+// A cable between a client and the server that can be cut as networks cut: by a reset, by silence, by a proxy that restarts. Each cut lasts until
+// its client has noticed, which a promise says. Between two polls there is nothing to cut, and after a time alone a client that was late would
+// have come through: what comes meanwhile is reset.
 import net from "node:net";
 import { within } from "./patience.js";
-
-const DOWN_MS = 50;
 
 export class Cable {
   #server;
@@ -34,10 +34,10 @@ export class Cable {
     );
   }
 
-  /** Between two polls there is nothing to cut: who comes a moment later meets the same fate. */
-  #downFor(ms) {
+  #downUntil(noticed) {
     this.#down = true;
-    setTimeout(() => (this.#down = false), ms);
+    const up = () => (this.#down = false);
+    noticed.then(up, up);
   }
 
   #join(client) {
@@ -56,8 +56,8 @@ export class Cable {
   }
 
   /** Both ends see a reset. */
-  reset() {
-    this.#downFor(DOWN_MS);
+  reset(noticed) {
+    this.#downUntil(noticed);
     for (const { client, server } of this.#pairs) {
       client.resetAndDestroy();
       server.resetAndDestroy();
@@ -65,16 +65,16 @@ export class Cable {
   }
 
   /** The client sees a reset, and the server nothing at all: no packet comes either way. */
-  silence() {
-    this.#downFor(DOWN_MS);
+  silence(noticed) {
+    this.#downUntil(noticed);
     for (const pair of this.#pairs) {
       pair.silent = true;
       pair.client.resetAndDestroy();
     }
   }
 
-  /** All connections end, and for so long nobody is there. */
-  async restart(ms) {
+  /** All connections end, and for so long at least nobody is there. */
+  async restart(ms, noticed) {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     for (const { client, server } of this.#pairs) {
       client.end();
@@ -83,6 +83,8 @@ export class Cable {
     }
     await within(closed, "all connections of a cable to end");
     await new Promise((resolve) => setTimeout(resolve, ms));
+    // Of a client that never notices, whoever promised it tells.
+    await noticed.catch(() => {});
     // A test that failed meanwhile is over: nobody would close it again.
     if (!this.#isClosed) await this.#listen(this.#port);
   }

@@ -6,7 +6,7 @@
 //   CONFORMANCE_RECOVERY_URL  the same with --recovery, optional
 //   CONFORMANCE_MSGPACK_URL   the same with --parser msgpack, optional
 //   CONFORMANCE_DEFLATE_URL   the same with --deflate, optional
-//   CONFORMANCE_EIO3_URL      the same with --allow-eio3, optional
+//   CONFORMANCE_EIO3_URL      the same with --ping-timeout 1000 --allow-eio3, optional
 
 function required(name) {
   const value = process.env[name];
@@ -32,7 +32,11 @@ export const isReference = peer === "reference";
 /** Settings of the conformance application that tests rely on. */
 export const PING_INTERVAL = 300;
 export const PING_TIMEOUT = 200;
+/** Of the server for clients of protocol 3, which ping by themselves. */
+export const EIO3_PING_TIMEOUT = 1000;
 export const CONNECT_TIMEOUT = 1000;
+/** A session that is refused ends sooner than one that joins nothing, or that keeps silent. */
+export const REFUSED_MS = url === strictUrl ? 800 : 4000;
 export const MAX_PAYLOAD = 1_000_000;
 export const UPGRADE_TIMEOUT = 10_000;
 export const ATTACHMENTS_MAX = 10;

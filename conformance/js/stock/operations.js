@@ -39,8 +39,13 @@ export function operations(client) {
     const { a, b, room } = await pair(t, client);
     a.on("poll", (answer) => answer("only a"));
     b.on("poll", () => {});
-    const [error, answers] = await ask(a, "collect", room, 300, "poll");
-    assert.equal(error, "operation has timed out");
+    let answers = [];
+    // A busy machine may keep an answer for longer than the first time.
+    for (let ms = 300; answers.length === 0 && ms < 10_000; ms *= 3) {
+      const [error, some] = await ask(a, "collect", room, ms, "poll");
+      assert.equal(error, "operation has timed out");
+      answers = some;
+    }
     assert.deepEqual(answers, ["only a"]);
   });
 

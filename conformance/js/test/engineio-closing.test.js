@@ -6,7 +6,7 @@ import { connect, event } from "../peer/packet.js";
 import { eventually, sleep, within } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
 import { openFor } from "../peer/session.js";
-import { isReference, strictUrl } from "../peer/target.js";
+import { isReference, REFUSED_MS, strictUrl } from "../peer/target.js";
 import { CLOSE, frame, TcpClient, TEXT } from "../peer/tcp.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
@@ -121,7 +121,7 @@ function forgotten(path, sid) {
   return eventually(async () => {
     const answer = await request(`${path}?EIO=4&transport=polling&sid=${sid}`);
     return answer.status === 400 && JSON.parse(answer.body).code === 1;
-  }, "the session is unknown", 2000);
+  }, "the session is unknown, before its heartbeat would end it", REFUSED_MS);
 }
 
 /** All packets of this answer and the following ones, up to and with `1`. */

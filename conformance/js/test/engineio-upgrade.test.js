@@ -73,12 +73,18 @@ describe("upgrade", () => {
   });
 
   test("a poll that waits when `5` arrives is ended as well", async (t) => {
-    const session = await openFor(t, Polling, { path });
-    const socket = await probe(t, session);
-    const waiting = session.get();
-    await sleep(5);
-    await socket.send("5");
-    const { status, body } = await within(waiting, "the poll", 1000);
+    const move = async () => {
+      const session = await openFor(t, Polling, { path });
+      const socket = await probe(t, session);
+      const waiting = session.get();
+      await sleep(5);
+      await socket.send("5");
+      return { socket, ...(await within(waiting, "the poll")) };
+    };
+    let moved = await move();
+    // On a busy machine a heartbeat may be due by then, which says nothing.
+    for (let tries = 0; tries < 20 && moved.body === "2"; tries++) moved = await move();
+    const { socket, status, body } = moved;
     // A noop, or what Node says to the transport it discards; refused if it came after `5`.
     assert.ok((status === 200 && ["6", "1"].includes(body)) || status === 400, `${status} ${body}`);
     await socket.send("4moved");
@@ -177,7 +183,7 @@ describe("upgrade that fails", () => {
     const start = performance.now();
     let over = false;
     socket.closed.then(() => (over = true));
-    while (!over && performance.now() - start < UPGRADE_TIMEOUT + 2000) {
+    while (!over && performance.now() - start < 2 * UPGRADE_TIMEOUT) {
       const answer = await session.get();
       assert.equal(answer.status, 200);
       if (answer.body.includes("2")) await session.send("3");
@@ -245,7 +251,7 @@ async function assertClosedAtOnce(t, session) {
     const second = await WebSocketSession.upgrade(session);
     t.after(() => second.close());
     await second.send("2probe");
-    await within(second.closed, "the second WebSocket to close", 1000);
+    await within(second.closed, "the second WebSocket to close");
     assert.deepEqual(second.queue, []);
   } catch (error) {
     assert.equal(error.status, 400, error.message);

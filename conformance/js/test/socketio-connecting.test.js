@@ -6,12 +6,13 @@ import { ack, connect, disconnect, event, read } from "../peer/packet.js";
 import { sleep, within } from "../peer/patience.js";
 import { Polling } from "../peer/polling.js";
 import { openFor } from "../peer/session.js";
+import { REFUSED_MS } from "../peer/target.js";
 import { WebSocketSession } from "../peer/websocket.js";
 
 const ID = /^[A-Za-z0-9_-]{20}$/;
 
 /** The server must end the session; packets it sends before do not matter here. */
-const assertEnds = (session, what) => within(session.ended(), `the session to end after ${what}`, 800);
+const assertEnds = (session, what) => within(session.ended(), `the session to end after ${what}`, REFUSED_MS);
 
 /** Sends what the server refuses; over polling the POST itself may be cut off. */
 const sendRefused = (session, ...packets) => session.send(...packets).catch(() => {});
@@ -156,7 +157,7 @@ for (const Transport of [Polling, WebSocketSession]) {
       const session = await openFor(t, Transport);
       await sendRefused(session, connect("/lab"), event("/lab", ["echo", "hasty"], 0));
       // Node closes the connection; a kinder server queues the event and answers it.
-      const outcome = await within(Promise.race([session.ended().then(() => "ended"), hasty(session)]), "an answer or the end", 800);
+      const outcome = await within(Promise.race([session.ended().then(() => "ended"), hasty(session)]), "an answer or the end", REFUSED_MS);
       assert.ok(["ended", "answered"].includes(outcome), outcome);
     });
 

@@ -6,6 +6,10 @@ use nats::{
     Pattern, Reading, Settings, Source, Tls, Unhandled, engine,
 };
 use servers::{Cable, Nats};
+use std::collections::BTreeSet;
+use std::io::copy;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -217,4 +221,98 @@ fn an_idle_connection_that_is_cut_without_a_word_is_missed() {
     cable.mend();
     while next() != engine::News::Up {}
     drop(engine);
+}
+
+/// A way to a server of which the first connection brings nothing to it any more from a moment on, and everything from it: so does a server that
+/// waits, where it reads, for another client that takes nothing.
+fn one_way(nats: &Nats, is_stuck: &Arc<AtomicBool>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (addr, port) = (listener.local_addr().expect("its address"), nats.port());
+    let is_stuck = Arc::clone(is_stuck);
+    std::thread::spawn(move || {
+        for (at, near) in listener.incoming().map_while(Result::ok).enumerate() {
+            let far = TcpStream::connect(("127.0.0.1", port)).expect("the server");
+            let [near_too, far_too] = [&near, &far].map(|end| end.try_clone().expect("a handle"));
+            std::thread::spawn(move || copy(&mut &far_too, &mut &near_too));
+            let is_stuck = Arc::clone(&is_stuck);
+            std::thread::spawn(move || {
+                up(&near, &far, || at == 0 && is_stuck.load(Ordering::SeqCst))
+            });
+        }
+    });
+    addr
+}
+
+/// Carries bytes until it is stuck: then it holds both ends and does nothing.
+fn up(mut near: &TcpStream, mut far: &TcpStream, is_stuck: impl Fn() -> bool) {
+    use std::io::{Read, Write};
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = near.read(&mut buffer) {
+        while is_stuck() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if far.write_all(&buffer[..read]).is_err() {
+            return;
+        }
+    }
+}
+
+/// It was ended for that, and what others said until the next one heard was lost.
+#[test]
+#[ignore = "needs NATS: cargo xtask test foreign"]
+fn a_connection_by_which_the_server_took_nothing_had_brought_everything() {
+    let runtime = Runtime::new().expect("a runtime");
+    let nats = Nats::start();
+    let is_stuck = Arc::<AtomicBool>::default();
+    let url = format!("nats://{}", one_way(&nats, &is_stuck));
+    let plan = engine::Plan {
+        settings: Settings::new(&[url], Credentials::None, Tls::default()).expect("a URL"),
+        root: "root".to_owned(),
+        domain: None,
+        buckets: Vec::new(),
+        queue_bytes: 1 << 20,
+        is_quiet: false,
+    };
+    let heard = Arc::<Mutex<BTreeSet<u64>>>::default();
+    let (hears, (tell, news)) = (Arc::clone(&heard), mpsc::channel());
+    let told = move |news: engine::News| match news {
+        engine::News::Message { body, .. } => {
+            let number = String::from_utf8_lossy(&body).parse().expect("a number");
+            hears.lock().expect("a lock").insert(number);
+        }
+        other => drop(tell.send(other)),
+    };
+    let engine = runtime.block_on(engine::open(plan, Arc::new(told)));
+    let engine = engine.expect("it is up");
+    engine.subscribe(vec!["root.ear".to_owned()]);
+    let until = |is_it: fn(&engine::News) -> bool| {
+        while !is_it(&news.recv_timeout(PATIENCE).expect("news")) {}
+    };
+    until(|news| matches!(news, engine::News::Heard(_)));
+    let (said, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+    let (says, stop) = (Arc::clone(&said), Arc::clone(&is_over));
+    let url = nats.url();
+    let speaker = runtime.spawn(async move {
+        let client = async_nats::connect(url).await.expect("a client");
+        while !stop.load(Ordering::SeqCst) {
+            let number = says.fetch_add(1, Ordering::SeqCst).to_string();
+            let sent = client.publish("root.ear", number.into()).await;
+            sent.expect("it is sent");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        client.flush().await.expect("all is sent");
+    });
+    is_stuck.store(true, Ordering::SeqCst);
+    let waits = engine.publish(vec![("root.nobody".to_owned(), Arc::from(&b"x"[..]))]);
+    assert!(runtime.block_on(waits).is_err());
+    until(|news| matches!(news, engine::News::Down(_)));
+    until(|news| *news == engine::News::Up);
+    // The one before is left a moment later.
+    std::thread::sleep(Duration::from_secs(2));
+    is_over.store(true, Ordering::SeqCst);
+    runtime.block_on(speaker).expect("it speaks to its end");
+    let said = said.load(Ordering::SeqCst);
+    let last = || heard.lock().expect("a lock").contains(&(said - 1));
+    soon("the last is heard", last);
+    assert!(heard.lock().expect("a lock").iter().copied().eq(0..said));
 }

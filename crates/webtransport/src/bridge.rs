@@ -4,6 +4,7 @@
 use crate::answer::{self, Answer};
 use crate::house::{Client, House, Newcomer};
 use crate::request;
+use crate::session::Session;
 use std::any::Any;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
@@ -14,7 +15,8 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, timeout};
-use web_transport_quinn::{RecvStream, SendStream, Session};
+use web_transport_quinn::proto::error_to_http3;
+use web_transport_quinn::quinn::{RecvStream, SendStream, VarInt};
 use wire::engineio::webtransport::{Goodbye, ToClient, ToHub};
 
 /// What is read at once, bytes. Nothing is kept of it while nothing comes.
@@ -60,10 +62,9 @@ pub(crate) async fn carry(
     };
     let _open = house.counts.open.while_held();
     house.counts.opened.one();
-    let asked = session.request();
-    let asked = asked.map(|asked| request::write(asked, opening.sid.as_deref()));
+    let asked = request::write(session.request(), opening.sid.as_deref());
     let (mut from_hub, mut to_hub) = hub.into_split();
-    let answer = Box::pin(ask(&mut from_hub, &mut to_hub, asked.unwrap_or_default()));
+    let answer = Box::pin(ask(&mut from_hub, &mut to_hub, asked));
     let limit = house.settings.opening_timeout + ANSWER_SLACK;
     let first = match timeout(limit, answer).await {
         Ok(Ok(Asked::Open(first))) => first,
@@ -285,15 +286,14 @@ async fn is_closed(from_hub: &OwnedReadHalf) -> bool {
 /// A session has one stream (engine.io's server reads no other): others are told so.
 async fn refuse_others(house: &House, session: &Session) -> &'static str {
     for _ in 0..SECOND_STREAMS_MAX {
-        match session.accept_bi().await {
-            Ok((mut send, mut recv)) => {
-                house.counts.second_streams.one();
-                // What has ended needs not be told.
-                let _ = send.reset(0);
-                let _ = recv.stop(0);
-            }
-            Err(_) => return "the client has gone",
-        }
+        let Some((mut send, mut recv)) = session.accept().await else {
+            return "the client has gone";
+        };
+        house.counts.second_streams.one();
+        // What has ended needs not be told.
+        let code = VarInt::from_u64(error_to_http3(0)).unwrap_or_default();
+        let _ = send.reset(code);
+        let _ = recv.stop(code);
     }
     "too many streams"
 }

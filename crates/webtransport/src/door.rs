@@ -4,17 +4,13 @@ use crate::bridge;
 use crate::house::{Client, House};
 use crate::openings::Place;
 use crate::quic::{Ends, H3_NO_ERROR};
+use crate::session::{Asking, Session};
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use web_transport_quinn::http::StatusCode;
 use web_transport_quinn::quinn::{Endpoint, Incoming, VarInt};
-use web_transport_quinn::{Request, Session};
 use wire::engineio::webtransport::{OPENING_BYTES_MAX, read_opening};
-
-/// A client has so long to read a refusal.
-const PARTING: Duration = Duration::from_secs(1);
 
 /// Lets clients in until the endpoint ends.
 pub(crate) async fn serve(endpoint: Endpoint, house: Arc<House>) {
@@ -65,8 +61,8 @@ async fn welcome(house: Arc<House>, incoming: Incoming, place: Place) {
             None
         }
     };
-    // What was said last, such as a refusal, is read first. Until then a newcomer keeps its place.
-    let _ = timeout(PARTING, ends.0.closed()).await;
+    // What was said last, such as a refusal, is read first: whoever has read it goes. Until then a newcomer keeps its place.
+    let _ = timeout(house.settings.close_timeout, ends.0.closed()).await;
 }
 
 /// A client that opens no session.
@@ -86,16 +82,17 @@ impl<E: Display> From<E> for Wrong {
 
 /// The request and the session's stream with its opening.
 async fn open(house: &House, ends: &Ends) -> Result<Client, Wrong> {
-    let request = Request::accept(ends.0.clone()).await?;
-    let path = request.url.path();
+    let asking = Asking::hear(ends.0.clone()).await?;
+    let path = asking.request.url.path();
     let paths = &house.settings.paths;
     if !paths.iter().any(|prefix| path.starts_with(prefix.as_str())) {
         let why = format!("no session is opened at {path:?}");
-        let _ = request.reject(StatusCode::NOT_FOUND).await;
+        let _ = asking.refuse(StatusCode::NOT_FOUND).await;
         return Err(why.into());
     }
-    let session = Box::new(request.ok().await?);
-    let (send, mut recv) = session.accept_bi().await?;
+    let session = Box::new(asking.grant().await?);
+    let streams = session.accept().await;
+    let (send, mut recv) = streams.ok_or("the client has gone")?;
     let mut read = Vec::new();
     loop {
         match read_opening(&read) {

@@ -2,9 +2,10 @@
 
 use crate::figures::{Counts, Held};
 use crate::openings::{Openings, Place};
+use crate::session::Session;
 use crate::{Bring, Settings};
 use std::sync::Arc;
-use web_transport_quinn::{RecvStream, SendStream, Session};
+use web_transport_quinn::quinn::{RecvStream, SendStream};
 use wire::engineio::webtransport::Opening;
 
 /// What all clients share.

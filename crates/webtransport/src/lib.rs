@@ -13,6 +13,7 @@ mod house;
 mod openings;
 mod quic;
 mod request;
+mod session;
 
 pub use carrier::Carrier;
 pub use figures::Figures;

@@ -202,11 +202,16 @@ test("a broadcast that was said while a gateway could not be reached came late o
 });
 
 test("of a broadcast with acks no answer was told when a gateway went meanwhile", async () => {
-  const [near, far] = await arrive("partly", gateways.slice(0, 2));
-  near.on("asked partly", (done) => done("near"));
-  far.on("asked partly", () => cable.lead(undefined));
-  const error = await io.to("partly").timeout(1_500).emitWithAck("asked partly").then(assert.fail, (error) => error);
-  assert.deepEqual(error.responses, ["near"]);
-  cable.lead(gateways[1].workers);
-  [near, far].forEach((client) => client.disconnect());
+  let responses = [];
+  // A busy machine may keep the answer of the near client for longer than the first time.
+  for (let ms = 1_500; responses.length === 0 && ms < 15_000; ms *= 3) {
+    const room = `partly ${ms}`;
+    const [near, far] = await arrive(room, gateways.slice(0, 2));
+    near.on("asked partly", (done) => done("near"));
+    far.on("asked partly", () => cable.lead(undefined));
+    ({ responses } = await io.to(room).timeout(ms).emitWithAck("asked partly").then(assert.fail, (error) => error));
+    cable.lead(gateways[1].workers);
+    [near, far].forEach((client) => client.disconnect());
+  }
+  assert.deepEqual(responses, ["near"]);
 });

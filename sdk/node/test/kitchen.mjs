@@ -17,7 +17,7 @@ io.on("connection", (socket) => {
   if (process.env.CRASH) socket.on("deadly", () => process.exit(9));
   socket.on("echo", (value, done) => done(value));
   socket.on("news", (value) => socket.to("kitchen").emit("news", value));
-  socket.on("survey", async (done) => done(await io.timeout(5_000).to("kitchen").emitWithAck("question")));
+  socket.on("survey", async (done) => done(await io.timeout(20_000).to("kitchen").emitWithAck("question")));
   socket.on("who", async (done) => done((await io.fetchSockets()).map(({ id, data }) => [id, data])));
 });
 process.on("SIGTERM", () => io.close().then(() => process.exit(0)));

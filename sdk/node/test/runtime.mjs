@@ -18,7 +18,7 @@ io.on("connection", (socket) => {
   });
   socket.on("tell", (room, ...args) => io.to(room).emit("told", ...args));
   socket.on("who", async (done) => done((await io.fetchSockets()).map(({ data }) => data)));
-  socket.on("ask", async (done) => done(await io.timeout(5_000).emitWithAck("asked", 1)));
+  socket.on("ask", async (done) => done(await io.timeout(20_000).emitWithAck("asked", 1)));
   socket.on("kick", () => socket.disconnect(true));
 });
 process.on("SIGTERM", () => io.close().then(() => process.exit(0)));

@@ -46,7 +46,7 @@ function club(faults = {}) {
       });
       socket.on("file", (bytes, done) => done({ length: bytes.length, back: Buffer.from(bytes).reverse() }));
       socket.on("disconnect", () => socket.broadcast.emit("left", socket.id, name));
-      socket.on("survey", (done) => socket.timeout(5_000).emit("sure?", (error, answer) => done(error ? "no answer" : answer)));
+      socket.on("survey", (done) => socket.timeout(20_000).emit("sure?", (error, answer) => done(error ? "no answer" : answer)));
     });
     io.of("/quiet").on("connection", (socket) => socket.on("echo", (...args) => args.pop()(args)));
   };
@@ -233,7 +233,7 @@ test("a gateway that is away, strangers and other protocols end nothing for clie
     await once(polling, "connect");
     await sleep(300);
     assert.equal(polling.io.engine.transport.name, "polling");
-    assert.equal(await polling.timeout(5_000).emitWithAck("say", "r1", "polled"), 6);
+    assert.equal(await polling.timeout(20_000).emitWithAck("say", "r1", "polled"), 6);
     const before = (await figures()).skipped;
     assert.equal(before["the gateway ended its copy of the session"], undefined, JSON.stringify(before));
     const early = connect(url, { forceNew: true, reconnection: false, auth: { name: "early" } });
@@ -241,8 +241,8 @@ test("a gateway that is away, strangers and other protocols end nothing for clie
     await sleep(300);
     gateway.stop("SIGKILL");
     await visit(url, 6, 5);
-    assert.equal(await early.timeout(5_000).emitWithAck("say", "r1", "still here"), 10);
-    assert.equal(await polling.timeout(5_000).emitWithAck("say", "r1", "polled on"), 9);
+    assert.equal(await early.timeout(20_000).emitWithAck("say", "r1", "still here"), 10);
+    assert.equal(await polling.timeout(20_000).emitWithAck("say", "r1", "polled on"), 9);
     for (const socket of [early, polling]) socket.disconnect();
     await sleep(5_000);
   });
@@ -261,7 +261,7 @@ test("a share of new sessions goes to the gateway, and stays there", async () =>
     for (let n = 0; n < 60; n++) {
       const socket = connect(between.url, { forceNew: true, reconnection: false, transports: TRANSPORTS[n % 3] });
       const answers = [];
-      for (let asked = 0; asked < 3; asked++) answers.push(await socket.timeout(10_000).emitWithAck("who"));
+      for (let asked = 0; asked < 3; asked++) answers.push(await socket.timeout(20_000).emitWithAck("who"));
       assert.equal(new Set(answers).size, 1);
       count[answers[0]] += 1;
       socket.disconnect();

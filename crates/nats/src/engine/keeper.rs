@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{Instant, interval, sleep, timeout};
 
 /// Before servers that were away are asked again.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -24,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const QUIET_PING: Duration = Duration::from_secs(1);
 /// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// What a server has for a connection that it took nothing from any more has come by then, from the beginning of the next one on.
+const LAST_NEWS: Duration = Duration::from_secs(1);
 /// JetStream answers a question well within.
 const KEY_TIME: Duration = Duration::from_secs(2);
 /// Messages of a subject that wait for this process' attention: the client's task and the reader's take turns.
@@ -180,6 +182,8 @@ enum Ended {
     /// Nobody uses the engine any more.
     Closed,
     Lost(Trouble),
+    /// The server takes nothing by it. It may still bring something: a server that waits for one of its other clients does so where it reads.
+    Stuck(Trouble),
 }
 
 /// The one task that knows how everything stands.
@@ -208,13 +212,16 @@ impl Keeper {
     }
 
     pub(super) async fn run(mut self, first: Conn) {
-        let mut next = Some(first);
+        let (mut next, mut before) = (Some(first), None);
         while let Some(mut conn) = next {
-            match self.tend(&mut conn).await {
+            let ended = self.tend(&mut conn, before.take()).await;
+            let (trouble, is_stuck) = match ended {
                 Ended::Closed => return,
-                Ended::Lost(trouble) => self.lose(&conn, trouble),
-            }
-            drop(conn);
+                Ended::Lost(trouble) => (trouble, false),
+                Ended::Stuck(trouble) => (trouble, true),
+            };
+            self.lose(&conn, trouble);
+            before = is_stuck.then_some(conn);
             next = self.connect_again().await;
         }
     }
@@ -265,7 +272,8 @@ impl Keeper {
         });
     }
 
-    async fn tend(&mut self, conn: &mut Conn) -> Ended {
+    /// `before`: it is heard until this one has been there for a while. What comes by both comes twice.
+    async fn tend(&mut self, conn: &mut Conn, mut before: Option<Conn>) -> Ended {
         // What was wanted before anybody was told that the server answers.
         while let Ok(order) = self.orders.try_recv() {
             match order {
@@ -280,6 +288,7 @@ impl Keeper {
         }
         self.line.send_replace(Some(conn.line.clone()));
         (self.told)(News::Up);
+        let up = Instant::now();
         let mut look = interval(LOOK_EVERY);
         loop {
             tokio::select! {
@@ -290,6 +299,7 @@ impl Keeper {
                     None => return Ended::Closed,
                     Some(Order::Doubt) => return Ended::Lost(Trouble::new("NATS is doubted")),
                     Some(Order::Unsubscribe(subjects)) => {
+                        before = None;
                         subjects.iter().for_each(|subject| drop(conn.ears.remove(subject)));
                         self.forget(&subjects);
                     }
@@ -301,8 +311,9 @@ impl Keeper {
                     }
                 },
                 _ = look.tick() => {
+                    before = before.filter(|_| up.elapsed() < LAST_NEWS);
                     if conn.line.echo.oldest().is_some_and(|age| age > PATIENCE) {
-                        return Ended::Lost(Trouble::new("NATS does not answer"));
+                        return Ended::Stuck(Trouble::new("NATS does not answer"));
                     }
                 }
             }

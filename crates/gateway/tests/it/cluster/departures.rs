@@ -106,8 +106,8 @@ fn slow(redis: &Redis, more: &str) -> String {
 }
 
 /// 3 of 150 clients over WebSocket lost an answer, and 20 of 75 that asked fifty times a second. Here they pause for longer than a busy
-/// machine keeps them waiting: what a client says before it reads its end is lost whatever the gateway does. And for less than 750 ms: a client that is silent for a quarter
-/// of the window is an idle one, which may go just before its next word.
+/// proxy keeps them waiting, and read what has come before they speak: what a client says before it reads its end is lost whatever the gateway does. And
+/// for less than 750 ms: a client that is silent for a quarter of the window is an idle one, which may go just before its next word.
 #[test]
 #[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn what_clients_said_while_their_node_drained_had_no_answer() {

@@ -83,9 +83,10 @@ fn stock_clients_behind_a_plain_balancer_miss_nothing() {
     let speaker = format!("http://{}", nodes[0].addr);
     let told = stock_returns(&balancer.url(), &speaker, CLIENTS, ROUNDS);
     let wrong = json!([]);
-    let expected = json!({ "recovered": CLIENTS * ROUNDS, "fresh": 0, "wrong": wrong });
+    let cuts = CLIENTS * ROUNDS;
+    let expected = json!({ "lost": cuts, "recovered": cuts, "fresh": 0, "wrong": wrong });
     assert_eq!(told, expected);
-    assert!(outcomes(&nodes, "recovered") >= (CLIENTS * ROUNDS) as f64);
+    assert!(outcomes(&nodes, "recovered") >= cuts as f64);
 }
 
 #[test]
@@ -110,16 +111,14 @@ fn a_socket_dies_with_its_node_and_nobody_waits_long_for_it() {
     // It is silent for so long that nobody is asked any more.
     let silent = Duration::from_secs(4).saturating_sub(came.elapsed());
     std::thread::sleep(silent);
-    let came = Instant::now();
+    let count = |why| outcomes(&nodes[1..], why);
+    let late = count("late");
     let again = Client::comes_back(&nodes[1], auth);
     assert_ne!(again.sid, sid);
-    assert!(
-        came.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        came.elapsed()
-    );
-    let reasons = ["nodes", "late", "unknown"].map(|why| outcomes(&nodes[1..], why));
-    assert_eq!(reasons.iter().sum::<f64>(), 2.0, "{reasons:?}");
+    let reasons = || ["nodes", "late", "unknown"].map(count);
+    let both = || reasons().iter().sum::<f64>() == 2.0;
+    assert!(eventually(PATIENCE, both), "{:?}", reasons());
+    assert_eq!(count("late"), late, "it waited for somebody");
 }
 
 /// What other Socket.IO servers say has no place in the order of the nodes.

@@ -105,14 +105,25 @@ fn losses_are_counted(scene: Scene) {
     let mut scene = scene.with_ring("256KiB");
     let nodes = scene.start_nodes();
     let record = play(&mut scene, &nodes, 0);
-    let counted = nodes[1].metric("sockeye_cluster_lost_total");
+    let lost = |node: &Gateway| node.metric("sockeye_cluster_lost_total") as u64;
+    let counted = nodes.each_ref().map(lost);
     // Both members on that node miss the same. The nodes' own letters, such as a digest, are counted as well.
-    let missed = record.lost() as f64 / 2.0;
+    let &[missed, too] = record.lost_at(1) else {
+        panic!("{record:?}");
+    };
+    assert_eq!(missed, too, "{counted:?} of {record:?}");
     assert!(
-        (missed..missed + 5.0).contains(&counted),
-        "{counted} of {record:?}"
+        (missed..missed + 5).contains(&counted[1]),
+        "{counted:?} of {record:?}"
     );
-    assert!(missed > 0.0 && record.is_in_order(), "{record:?}");
+    assert!(missed > 0 && record.is_in_order(), "{record:?}");
+    // A ring that holds a quarter of a second of this traffic may be too short for the third node, too, which a busy machine keeps waiting. While
+    // nothing is heard of that node it is sent everything, also what its member does not want.
+    let &[missed] = record.lost_at(2) else {
+        panic!("{record:?}");
+    };
+    assert!(missed <= counted[2], "{counted:?} of {record:?}");
+    assert_eq!(record.lost_at(0), [0], "no letter brings these: {record:?}");
     let told = nodes[1].log();
     let told = told
         .iter()

@@ -50,8 +50,9 @@ impl Record {
         (self.came.duplicated, self.came.reordered) == (0, 0)
     }
 
-    pub fn lost(&self) -> u64 {
-        self.came.lost
+    /// What each member on this node missed.
+    pub fn lost_at(&self, node: usize) -> &[u64] {
+        &self.came.lost_at[node]
     }
 
     /// Appends a line to the file that `FAULT_RECORD` names.

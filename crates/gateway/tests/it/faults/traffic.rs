@@ -19,6 +19,8 @@ const BURST: u64 = 16;
 const PAUSE: Duration = Duration::from_micros(BURST * PUBLISHERS as u64 * 1_000_000 / 5_000);
 /// The first has members on one other node, the second on two: they go by different channels.
 const ROOMS: [&str; 2] = ["near", "wide"];
+/// The node of each member, and its rooms.
+const MEMBERS: [(usize, &[&str]); 4] = [(0, &ROOMS), (1, &ROOMS), (1, &ROOMS), (2, &[ROOMS[1]])];
 /// A message that is later than this waited for a repair.
 const LATE: Duration = Duration::from_millis(200);
 
@@ -41,6 +43,8 @@ pub struct Came {
     pub sent: u64,
     pub came: u64,
     pub lost: u64,
+    /// The same by the node of the member that missed them, a number for each member.
+    pub lost_at: [Vec<u64>; 3],
     pub duplicated: u64,
     pub reordered: u64,
     pub silence: Duration,
@@ -56,13 +60,7 @@ impl Traffic {
     /// The same at these addresses.
     pub fn at(nodes: [SocketAddr; 3], seed: u64) -> Traffic {
         let clock = Instant::now();
-        let places = [
-            (0, &ROOMS[..]),
-            (1, &ROOMS[..]),
-            (1, &ROOMS[..]),
-            (2, &ROOMS[1..]),
-        ];
-        let members = places.map(|(node, rooms)| {
+        let members = MEMBERS.map(|(node, rooms)| {
             let client = enter(nodes[node], rooms);
             let member = Member::new(rooms, seed, clock);
             spawn(move || member.follow(client))
@@ -93,10 +91,11 @@ impl Traffic {
     pub fn end(self) -> Came {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Came::default();
-        for member in self.members {
+        for ((node, _), member) in MEMBERS.iter().zip(self.members) {
             let came = member.join().expect("a member");
             all.came += came.came;
             all.lost += came.lost;
+            all.lost_at[*node].push(came.lost);
             all.duplicated += came.duplicated;
             all.reordered += came.reordered;
             all.silence = all.silence.max(came.silence);

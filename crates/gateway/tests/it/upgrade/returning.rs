@@ -383,7 +383,8 @@ fn stock_clients_that_come_back_through_upgrades_miss_nothing() {
     }
     let told = clients.join().expect("clients");
     let wrong = json!([]);
-    let expected = json!({ "recovered": CLIENTS * ROUNDS, "fresh": 0, "wrong": wrong });
+    let cuts = CLIENTS * ROUNDS;
+    let expected = json!({ "lost": cuts, "recovered": cuts, "fresh": 0, "wrong": wrong });
     assert_eq!(told, expected, "{upgrades} upgrades");
     assert!(upgrades > 2, "{upgrades} upgrades");
 }

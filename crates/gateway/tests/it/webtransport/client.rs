@@ -74,15 +74,7 @@ impl Quic {
         lines: &[(&'static str, &'static str)],
     ) -> Result<Session, String> {
         let conn = self.handshake(addr).await?;
-        let url = format!("https://localhost:{}{path}", addr.port());
-        let url: url::Url = url.parse().expect("a URL");
-        let mut request = ConnectRequest::new(url);
-        for (name, value) in lines {
-            let name = HeaderName::from_static(name);
-            request = request.with_header(name, HeaderValue::from_static(value));
-        }
-        let session = soon(Session::connect(conn, request)).await;
-        session.map_err(|error| error.to_string())
+        session_on(conn, addr, path, lines).await
     }
 
     /// A session's stream, without a word on it.
@@ -99,6 +91,24 @@ impl Quic {
         talk.join().await;
         talk
     }
+}
+
+/// Asks for a session.
+pub async fn session_on(
+    conn: quinn::Connection,
+    addr: SocketAddr,
+    path: &str,
+    lines: &[(&'static str, &'static str)],
+) -> Result<Session, String> {
+    let url = format!("https://localhost:{}{path}", addr.port());
+    let url: url::Url = url.parse().expect("a URL");
+    let mut request = ConnectRequest::new(url);
+    for (name, value) in lines {
+        let name = HeaderName::from_static(name);
+        request = request.with_header(name, HeaderValue::from_static(value));
+    }
+    let session = soon(Session::connect(conn, request)).await;
+    session.map_err(|error| error.to_string())
 }
 
 /// A frame with its header as short as can be.

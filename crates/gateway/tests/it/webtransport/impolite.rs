@@ -1,11 +1,12 @@
 //! Clients of WebTransport that stop half-way, lie, or ask for too much.
 
-use super::client::{OFFERED, OPEN, Quic, Talk, frame, gateway, play, settles, soon};
+use super::client::{OFFERED, OPEN, Quic, Talk, frame, gateway, play, session_on, settles, soon};
 use crate::harness::client::SocketIo;
 use crate::harness::{Gateway, PATIENCE, eventually};
 use crate::tls::pki::{Pki, Secure};
 use serde_json::json;
 use std::time::Duration;
+use web_transport_quinn::quinn::ConnectionError;
 
 const SHORT: &str = "[limits]\nhandshake_timeout = \"500ms\"";
 
@@ -87,6 +88,34 @@ fn a_session_that_nobody_knows_is_not_opened() {
             (400, true),
             "{why}"
         );
+    });
+}
+
+/// It had a tenth of a second to read how its session ended. Then the connection was ended as well, and browsers tell a page nothing but that.
+#[test]
+fn a_client_that_read_its_end_late_heard_of_a_lost_connection() {
+    let pki = Pki::new();
+    let secure = gateway(&pki, "");
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let quic = Quic::new(&pki);
+        let conn = quic.handshake(secure.addr).await.expect("QUIC");
+        let session = session_on(conn.clone(), secure.addr, "/socket.io/", &[]).await;
+        let mut talk = Talk::on(session.expect("a session of WebTransport")).await;
+        talk.say("0{\"sid\":\"n2tYsQdc0rQqRtH-AABg\"}").await;
+        // The tasks of the connection send it.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        // This thread waits, and with it all of the client.
+        let refused = || secure.gateway.metric(&turned_away("refused")) == 1.0;
+        assert!(eventually(PATIENCE, refused));
+        std::thread::sleep(Duration::from_millis(500));
+        let (code, why) = talk.ended().await;
+        assert_eq!(code, 400, "{why}");
+        let ended = soon(conn.closed()).await;
+        assert_eq!(ended, ConnectionError::LocallyClosed, "it goes by itself");
     });
 }
 
