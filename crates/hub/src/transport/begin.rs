@@ -46,6 +46,7 @@ pub(crate) fn new_session(
         .conns
         .get(conn)
         .map_or([0, 0, 0, 0].into(), |slot| slot.peer);
+    // `EIO` and `b64` mean nothing in requests of other protocols.
     let query = Query::parse(match protocol.is_engineio() {
         true => head.query,
         false => "",
@@ -105,6 +106,7 @@ pub(crate) fn extra_headers(
         return extra;
     };
     let (protocol, sid) = (slot.protocol, slot.sid.encode());
+    // Only the first answer names the session: a handler sets its cookie there (protocol 3.1).
     let sid = std::str::from_utf8(&sid).ok().filter(|_| opens);
     let request = request(&stage.parts.line, conn, head, protocol);
     let mut headers = AnswerHeaders::default();
@@ -122,6 +124,7 @@ pub(crate) fn write_open(config: &Config, people: &People, session: SessionId, o
     };
     let (websocket, webtransport) = (config.transports.websocket, config.transports.webtransport);
     let upgrades: &[&str] = match (websocket, webtransport) {
+        // A WebSocket has nothing to upgrade to (protocol 3.1).
         _ if slot.polling.is_none() => &[],
         (true, true) => &["websocket", "webtransport"],
         (true, false) => &["websocket"],

@@ -30,7 +30,7 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     }
     let mut sessions = sessions(parts);
     shuffle(&mut sessions, parts.ids.random());
-    // All others may have left since the order before this one: nobody says so again.
+    // If the others left after an earlier order, nobody says so again.
     let before = parts.access.drain.leaving();
     let awaits_others = awaits_others && before.as_ref().is_none_or(|before| before.awaits());
     let untold = match before {
@@ -44,8 +44,10 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions)
         .telling(untold)
         .awaiting_others(awaits_others);
+    // The drain closes all sessions, those of a rebalance among them.
     parts.access.thinning = None;
     parts.access.drain = Drain::Closing(leaving);
+    // The first order has told the handler already.
     if !is_on {
         stage.call(None, |handler, cx| handler.draining(cx));
     }
@@ -79,13 +81,13 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     };
     chosen.sort_by_cached_key(|session| !may_return(session));
     chosen.truncate(count);
-    // The last one is the next.
+    // `Leaving` takes the last session of its list first.
     chosen.reverse();
     let leaving = Leaving::at_leisure(parts.clock.now.mono_ms, pace, chosen);
     parts.access.thinning = (!leaving.is_over()).then_some(leaving);
 }
 
-/// The turn's share of the clients is told when to come back: the one closed last has left by then.
+/// Tells the turn's share of the clients when to come back: after the last of them has left.
 fn notify(parts: &mut Parts, leaving: &mut Leaving) {
     let mut told = 0;
     let abroad = goes_abroad(parts);
@@ -93,6 +95,7 @@ fn notify(parts: &mut Parts, leaving: &mut Leaving) {
         && let Some(session) = leaving.next_untold()
     {
         let slot = parts.people.sessions.live(session);
+        // Another node takes such a socket from this one: the client must come back while this one runs.
         let is_taken = abroad && slot.is_some_and(|slot| parts.people.is_recoverable(slot));
         let sockets = slot.map(|slot| slot.sockets.clone());
         for index in sockets.into_iter().flatten() {
@@ -107,7 +110,7 @@ fn notify(parts: &mut Parts, leaving: &mut Leaving) {
     }
 }
 
-/// In its protocol's words.
+/// Tells the client of a socket, in its protocol's words, that the server shuts down.
 fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
     let Some(socket) = parts.people.sockets.get(index) else {
         return;
@@ -118,6 +121,7 @@ fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
         Dialect::PlainJson => {
             let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
             parts.line.reply(conn, |out| {
+                // An `EventSource` comes back by itself after this time (WHATWG HTML §9.2).
                 if variant.framing == Framing::EventStream {
                     stream::write_retry(out, retry_after_ms);
                 }
@@ -165,6 +169,7 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
             }
             parts.access.drain = Drain::Done;
             parts.access.takers_until_ms = parts.clock.now.mono_ms + leaving.takers_ms();
+            // Not earlier: until now clients that polled needed their connections to learn of their end.
             parts.line.answers_are_last = true;
             parts.access.idle = idle_conns(parts);
         }
@@ -204,7 +209,7 @@ fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: 
     let now_ms = parts.clock.now.mono_ms;
     for due in leaving.take_due(now_ms) {
         let slot = parts.people.sessions.live(due.session);
-        // It may have left by itself.
+        // The session may have ended by itself.
         let Some(slot) = slot.filter(|slot| !slot.flags.closing) else {
             continue;
         };
@@ -256,6 +261,7 @@ fn close_idle_conns(parts: &mut Parts) {
             return;
         };
         let slot = parts.line.conns.live(conn);
+        // The connection may be serving a request by now.
         if slot.is_some_and(|slot| slot.state == State::Head) {
             conns::finish(parts, conn.id());
         }

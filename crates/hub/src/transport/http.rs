@@ -46,12 +46,13 @@ pub(crate) fn on_head(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     if let Some(used) = serve(stage, conn, &head, beyond, data) {
         return used;
     }
+    // A client whose body is on its way does not wait to be asked for it (RFC 9110 §10.1.1).
     if data.len() == head.len {
         stage.parts.answers().ask_for_body(conn, &head);
     }
     let slot = stage.parts.line.conns.get(conn);
     match slot.is_some_and(|slot| slot.state == State::Held) {
-        // It is read again when there is a decision.
+        // A held request is read again when there is a decision.
         true => 0,
         false => head.len,
     }
@@ -67,6 +68,7 @@ fn begin_request(parts: &mut Parts, conn: ConnId, head: &Head<'_>) -> Option<Opt
     let in_step = head.method == Method::Post || !head.has_body();
     slot.flags.keep_alive = head.keep_alive && in_step;
     slot.flags.head_only = head.method == Method::Head;
+    // This judges the client's own address anew, and may drop the connection.
     trust::find_client(parts, conn, head);
     let slot = parts.line.conns.get_mut(conn)?;
     // A place taken from a reserve is given back as soon as its request is answered. The next request of a connection that is
@@ -90,18 +92,21 @@ fn serve(
         return None;
     }
     let endpoint = endpoint(&stage.parts.books.config, head);
+    // RFC 9110 §10.1.1: an unknown expectation may be answered with 417.
     if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
         stage.parts.answers().refuse_expectation(conn, head);
         return Some(head.len);
     }
     let carried = stage.parts.line.conns.get(conn);
     let carried = carried.is_some_and(|slot| slot.flags.carried);
+    // WebTransport is a transport of Engine.IO only.
     if carried && !matches!(endpoint, Endpoint::Engine(_)) {
         let mut answers = stage.parts.answers();
         answers.refuse(conn, head, RequestError::UnknownTransport);
         return None;
     }
     let served = match endpoint {
+        // Health checks are answered on a full node as well.
         Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
             Some(bound) => {
                 door::refuse_beyond(&mut stage.parts, conn, head, bound);
@@ -140,7 +145,7 @@ fn serve(
     None
 }
 
-/// Only a carrier asks for WebTransport; of one that another node relays, that node has looked.
+/// Whether the transport that is asked for is the one that carries the connection. If another node relays it, that node has checked.
 fn is_carried_as_asked(parts: &mut Parts, conn: ConnId, query: &Query<'_>) -> bool {
     let asked = query.transport == Some(Transport::WebTransport);
     let Some(slot) = parts.line.conns.get_mut(conn) else {
@@ -209,11 +214,13 @@ fn owner_elsewhere(
     let sid = query.sid.as_deref()?;
     let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
     if owner.node == me.node {
+        // A sid can be invented, and may name a shard that does not exist.
         let is_other = owner.shard < me.shards && owner.shard != me.shard;
         return is_other.then_some(To::Shard(owner.shard));
     }
     let reachable = parts.away.as_ref()?.relays_to(owner.node);
     let relayed = parts.line.conns.get(conn)?.flags.relayed;
+    // A preflight does not depend on the session, so any node answers it.
     let relays = reachable && !relayed && head.method != Method::Options;
     relays.then(|| To::Node(owner, parts.answers().unknown_session(head)))
 }
@@ -224,10 +231,11 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], to: To) -> usize {
         return data.len();
     };
     if slot.outbox.is_blocked() {
-        // It pipelines requests but does not read the answers.
+        // The client pipelines requests and does not read the answers.
         conns::finish(parts, conn);
         return data.len();
     }
+    // A connection takes no output along: earlier answers leave first.
     if !slot.outbox.is_empty() {
         stash::stall(parts, conn, Limit::DeliveriesPerTurn);
         return 0;
@@ -280,12 +288,13 @@ fn engine_request(
     let websocket = is_socket(query);
     let unreadable =
         !websocket && query.jsonp.is_some() && !takes_scripts(&parts.books.config, query);
+    // The transport is checked before the sid (protocol 3.2).
     let enabled = transport_enabled(&parts.books.config, head, query.transport);
     if unreadable || !enabled {
         return Err(RequestError::UnknownTransport);
     }
     let upgrade = handshake::wants_upgrade(head);
-    // A body nobody reads would be taken for the next request.
+    // A body that nobody reads would be taken for the next request.
     if head.has_body() && (upgrade || head.method != Method::Post) {
         return Err(RequestError::BadRequest);
     }
@@ -300,8 +309,8 @@ fn engine_request(
     }
 }
 
-/// JSONP is for clients of protocol 3: those of protocol 4 could not read it. No script names the page that asks for it, so there is
-/// none where only some pages may connect, or may read answers: any page may open a WebSocket, if there are some.
+/// JSONP is for clients of protocol 3: those of protocol 4 cannot read it. The request for a script does not name its page, so scripts
+/// are refused where only some pages may connect or read answers. Where WebSockets are on, any page may connect anyway.
 fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
     let any_page = config.transports.websocket || config.cors == Cors::Any;
     query.revision == Some(Revision::Three) && config.origins.is_empty() && any_page
@@ -369,6 +378,7 @@ fn session_request(
     let slot = stage.parts.people.sessions.get(session);
     let polls = slot.is_some_and(|slot| slot.polling.is_some());
     match head.method {
+        // A poll after the upgrade is a bad request, not an unknown sid (protocol 3.2).
         _ if websocket != upgrade || !websocket && !polls => Err(RequestError::BadRequest),
         _ if websocket => upgrade::open_probe(stage, conn, head, session, query.base64),
         Method::Get => polling::poll(stage, conn, head, session, query),
@@ -389,12 +399,14 @@ fn new_session_request(
     upgrade: bool,
 ) -> Result<(), RequestError> {
     let websocket = is_socket(query);
+    // A handshake checks its method itself.
     if head.method != Method::Get && !(websocket && upgrade) {
         return Err(RequestError::BadMethod);
     }
     if websocket != upgrade {
         return Err(RequestError::BadRequest);
     }
+    // The version is checked last (protocol 3.2).
     if !is_spoken(&stage.parts.books.config, protocol, query.revision) {
         return Err(RequestError::UnsupportedVersion);
     }

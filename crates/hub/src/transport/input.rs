@@ -61,13 +61,14 @@ fn take_from_reserve(parts: &mut Parts, conn: ConnId) {
         reserve.enter(key, |conn| conns.live(conn).is_some());
         let timeout = parts.books.config.limits.handshake_timeout;
         let due = parts.clock.after(timeout.min(RESERVE_TIMEOUT));
+        // A lane is sorted, and this time is shorter than that of other connections.
         let timers = &mut parts.clock.timers.conns;
         timers.arm_odd(ConnTimer::Handshake, due, key);
     }
 }
 
-/// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
-/// took its place on the way is the one too many. A newcomer is one that another node relays, or that a carrier brings.
+/// Another shard accepted the connection, perhaps beyond a bound, and moved it here. That shard has judged its address, so here it is
+/// only counted. A newcomer, which another node relays or a carrier brings, is judged here.
 pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
     let conn = parts
         .line
@@ -125,6 +126,7 @@ pub(crate) fn resume(stage: &mut Stage) {
             .line
             .budget
             .is_flooded(&stage.parts.books.config.limits);
+        // However many connections flood, the others have their turn.
         if flooded && pace::floods(&stage.parts.line, &stage.parts.people, conn) {
             passed_over.push(conn);
             continue;
@@ -132,11 +134,13 @@ pub(crate) fn resume(stage: &mut Stage) {
         let Some(slot) = stage.parts.line.conns.get_mut(conn) else {
             continue;
         };
+        // The mark goes first: with it nothing is read, and this input may set it anew.
         slot.flags.stalled = false;
         if let Some(input) = slot.input.take() {
             process_owned(stage, conn, input);
             hold_publisher(&mut stage.parts, conn);
         }
+        // An end of stream that came meanwhile has waited for this input.
         end_if_read(&mut stage.parts, conn);
     }
     passed_over.extend(waiting);
@@ -161,7 +165,7 @@ fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<u8>>) {
         return;
     }
     if (input.len() - used) * 4 < input.capacity() {
-        // What is left is little, and may have to wait for long.
+        // A small rest may wait for long: it is copied, and the large buffer freed.
         return stash::stash(&mut stage.parts, conn, &input[used..]);
     }
     input.drain(..used);
@@ -205,6 +209,7 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
     let state = slot.state;
     match state {
         State::Finishing | State::Linger => return Input::Ignored,
+        // A client of an event stream only hears.
         State::Stream if !slot.flags.asking => return Input::Ignored,
         _ if slot.flags.stalled => return Input::Waits,
         _ if slot.flags.asking => return Input::Undecided,
@@ -224,6 +229,7 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
 fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usize {
     let used = match state {
         State::Body { len } => posts::on_body(stage, conn, len as usize, data),
+        // A chunk does not complete the body, so its deadline goes on.
         State::ChunkedBody => return posts::on_chunks(stage, conn, data),
         State::Poll | State::Held => on_pipelined(&mut stage.parts, conn, data.len()),
         _ => {
@@ -273,6 +279,7 @@ fn end_if_read(parts: &mut Parts, conn: ConnId) {
         State::Head if slot.input.is_none() && !slot.outbox.is_empty() => {
             conns::finish(parts, conn);
         }
+        // The flush drops the connection when its last answer has left.
         State::Finishing if !slot.outbox.is_empty() => {}
         _ => ending::lost(parts, conn, CloseReason::TransportClose),
     }
@@ -287,7 +294,7 @@ fn on_pipelined(parts: &mut Parts, conn: ConnId, len: usize) -> usize {
     0
 }
 
-/// A body of which nothing has come yet has its deadline too.
+/// A body of which nothing has come yet has its deadline, too. Where no bytes are stashed, nothing else would watch it.
 fn watch_body(parts: &mut Parts, conn: ConnId) {
     let slot = parts.line.conns.get(conn);
     if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {

@@ -29,6 +29,7 @@ pub(crate) fn why_yield(parts: &Parts, inflated: usize) -> Option<Limit> {
     if parts.intake.waits_for_mailbox() {
         return Some(Limit::Mailbox);
     }
+    // Inflated bytes count as read: a few bytes of the peer's can be a turn's work.
     let full = parts.line.is_full(limits) || inflated > limits.read_bytes_per_turn;
     full.then_some(Limit::DeliveriesPerTurn)
 }

@@ -50,7 +50,7 @@ fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
         }
     }
     if polling.queue.is_empty() && polling.gap == Gap::Told {
-        // What went after the notice is told with the next pong.
+        // The client has the notice with all the rest. A gap that grew after the notice stays, and is told with the next pong.
         polling.gap = Gap::None;
     }
     (body, exempt)
@@ -85,6 +85,7 @@ pub(crate) fn open_polling(
     payload.announce(&mut extra);
     let mut answers = stage.parts.answers();
     answers.respond(conn, 200, payload.content_type, &extra, &payload.body);
+    // A client of protocol 3 joins `/` here. What it is told waits for its first poll.
     socketio::begin_session(stage, session);
 }
 
@@ -123,7 +124,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Browsers are to take a script for a script, and nothing else for one.
+    /// The body is what its type says: a browser must not take binary content for a script.
     fn announce(&self, extra: &mut Vec<u8>) {
         if self.content_type != TEXT {
             extra.extend_from_slice(b"X-Content-Type-Options: nosniff\r\n");
@@ -169,6 +170,7 @@ pub(crate) fn poll(
         slot.session = Some(session);
     }
     if let Some(slot) = parts.people.sessions.get_mut(session)
+        // During an upgrade each poll is ended at once (protocol 3.5).
         && (waiting || slot.flags.upgrading || slot.flags.closing)
     {
         parts.line.polls.note_ready(session, &mut slot.flags);
@@ -195,6 +197,7 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
         let Some(polling) = slot.polling.as_deref_mut() else {
             continue;
         };
+        // `release` lists a held session again, and the next poll one that has none waiting.
         if polling.get.is_none() || polling.held > 0 {
             continue;
         }
@@ -257,5 +260,6 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
         let key = parts.people.sessions.key(session);
         parts.line.polls.note_sent(conn, key);
     }
+    // Requests that the client sent after its poll may be read now.
     parts.intake.revive(&mut parts.line.conns, conn);
 }

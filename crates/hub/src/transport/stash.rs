@@ -11,10 +11,12 @@ use wire::growth;
 /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
 pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
     let timeout = parts.books.config.limits.message_timeout;
+    // Zero says that nothing is incomplete, so times are made odd.
     let now = parts.clock.now.mono_ms as u32 | 1;
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return;
     };
+    // The deadline counts from the first byte: a client that drips bytes gains no time.
     if slot.since_ms == 0 {
         slot.since_ms = now;
     }

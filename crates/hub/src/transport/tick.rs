@@ -28,6 +28,7 @@ pub struct Spent {
 /// Sets the time of the turn.
 pub(crate) fn begin(parts: &mut Parts, now: Now) {
     let before = std::mem::replace(&mut parts.clock.now, now);
+    // Tokens end by the wall clock: after a leap a heartbeat may come too late for a warning.
     if now.leaps_from(before) {
         tokens::look_at_all_tokens(&parts.books.config, &mut parts.clock, &mut parts.people);
     }
@@ -35,6 +36,7 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
         parts.traces.begin_turn(now);
     }
     parts.books.begin_turn();
+    // The new budget forgets the deliveries of the last turn, so they are booked first.
     flush::count_deliveries(&mut parts.books, &mut parts.line);
     parts.line.budget.begin_turn();
 }
@@ -81,6 +83,7 @@ fn announce(stage: &mut Stage) {
         return;
     }
     let (counts, is_done) = publish::announce_changes(&mut stage.parts);
+    // What found no room in this turn is announced in the next one.
     let pause_ms = if is_done { ANNOUNCE_MS } else { 0 };
     stage.parts.clock.announce_due_ms = now_ms + pause_ms;
     for count in counts {

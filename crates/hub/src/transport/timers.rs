@@ -73,6 +73,7 @@ fn on_conn_timer(parts: &mut Parts, kind: ConnTimer, conn: ConnId) {
         ConnTimer::Message => message_due(parts, conn),
         ConnTimer::KeepAlive => {
             slot.flags.keep_alive_timer = false;
+            // One timer serves all requests of a connection: it is armed again if one came.
             let active = std::mem::replace(&mut slot.flags.active, false);
             let timeout = parts.books.config.limits.keep_alive_timeout;
             match slot.state {
@@ -114,6 +115,7 @@ fn message_due(parts: &mut Parts, conn: ConnId) {
     }
     slot.flags.message_timer = true;
     let (due, key) = (now + timeout_ms - waited, parts.line.conns.key(conn));
+    // What is left of the time is shorter than a whole one, and would not be in order in its lane.
     let timers = &mut parts.clock.timers.conns;
     timers.arm_odd(ConnTimer::Message, due, key);
 }
@@ -161,6 +163,7 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
             if let Some(slot) = parts.line.conns.get_mut(conn) {
                 slot.flags.keep_alive = false;
             }
+            // RFC 9110 §15.5.9.
             parts.answers().respond(conn, 408, "text/plain", &[], b"");
         }
         _ => ending::lost(parts, conn, reason),
@@ -170,7 +173,7 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
 /// How long a peer is spared after a turn that could not read everything.
 const BEHIND_GRACE_MS: u64 = 500;
 
-/// Ends a connection for what it did not send, which may be waiting unread.
+/// Whether this deadline ends a connection for what its peer did not send: that may be waiting unread.
 fn blames_the_peer(due: Due) -> bool {
     match due {
         Due::Session(kind, _) => !matches!(kind, SessionTimer::Ping(_) | SessionTimer::PollClose),
