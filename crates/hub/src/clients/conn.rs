@@ -49,7 +49,7 @@ pub(crate) struct Conn {
     pub(crate) input: Option<Box<Vec<u8>>>,
     /// Low 32 bits of the millisecond clock when the incomplete message began, never 0; 0 = nothing is incomplete.
     pub(crate) since_ms: u32,
-    /// Bytes that came after its end.
+    /// Bytes that came after our end of the connection.
     pub(crate) ignored: u32,
     pub(crate) peer: IpAddr,
     /// How messages to it are compressed.
@@ -109,16 +109,16 @@ pub(crate) struct Flags {
     pub(crate) gap: Gap,
 }
 
-/// What was dropped of what a slow client should have got, until it has taken the rest.
+/// A gap in what a slow client gets: from the first event that was dropped until the client has taken all that waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Gap {
     #[default]
     None,
-    /// Nobody told it yet.
+    /// The client was not told of it yet.
     Fresh,
-    /// It is told.
+    /// The client was told of it.
     Told,
-    /// And more went since.
+    /// The client was told of it, and more was dropped after that.
     More,
 }
 
@@ -135,6 +135,7 @@ impl Gap {
     pub(crate) fn is_due(&mut self, is_over: bool) -> bool {
         let is_due = *self == Self::Fresh || is_over && *self == Self::More;
         *self = match (is_over, *self) {
+            // The client has taken all, so the next loss is a gap of its own.
             (true, _) => Self::None,
             (false, Self::Fresh) => Self::Told,
             (false, same) => same,
@@ -159,7 +160,7 @@ impl Conn {
         }
     }
 
-    /// Bytes behind what it is reading; what it has to write is the outbox's.
+    /// Heap bytes of what was read. The outbox counts what is to be written.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.assembler.heap_bytes()
             + self

@@ -38,6 +38,7 @@ impl Line {
         let window_bits = agreed.server_max_window_bits.unwrap_or(config.window_bits);
         let deflate = match agreed.server_no_context_takeover {
             false => Deflate::Own,
+            // This client takes no window as large as everybody's (RFC 7692 §7.1.2.1).
             true if window_bits < config.window_bits => Deflate::Small,
             true => Deflate::Shared,
         };
@@ -110,6 +111,7 @@ impl Line {
     fn deflate_private(&mut self, books: &mut Books, conn: ConnId, deflate: Deflate, start: usize) {
         let mut frames = std::mem::take(&mut self.codecs.frames);
         let (config, out) = (&books.config.compression, self.log.bytes_mut(false));
+        // The compressor writes to the log, so it reads from a copy.
         frames.extend_from_slice(&out[start..]);
         out.truncate(start);
         if !self
@@ -153,6 +155,7 @@ impl Line {
     ) -> Option<Range> {
         let mut frames = std::mem::take(&mut self.codecs.frames);
         match plain {
+            // The compressor writes to the log, so it reads from a copy.
             Some(range) => frames.extend_from_slice(self.log.bytes(range)),
             None => write(&mut frames, &mut self.scratch),
         }

@@ -21,7 +21,7 @@ impl Traces {
                 Subject::Session(id) => *id == socket.id || Some(*id) == sid(),
                 Subject::User(user) => people.user_of(index) == Some(user),
                 Subject::Share(share) => {
-                    // Another share may have chosen it, before this one began.
+                    // The socket may have been chosen for another share, before this trace began.
                     let is_new = socket_made_ms(&socket.id) >= trace.began_ms();
                     let is_chosen = self.chosen.contains(&people.sockets.key(index));
                     is_chosen && is_new && sid().is_some_and(|sid| is_in_share(&sid, *share))
@@ -47,7 +47,7 @@ impl Traces {
         }
         let whole = self.live.iter().filter(|trace| {
             let is_it = *trace.subject() == Subject::Session(slot.sid);
-            // A session is of no namespace: whoever may see only one does not see it.
+            // A session is of no namespace, so a trace of one namespace does not show it.
             is_it && !trace.is_limited()
         });
         for trace in whole {
@@ -222,6 +222,7 @@ impl Traces {
     pub(crate) fn refusal(&mut self, people: &People, socket: SocketKey, code: &str, why: &str) {
         let refusal = (trace::name(code), trace::name(why));
         if let Some(hearing) = &mut self.hearing {
+            // The event's own line tells of the refusal, and the first one is the cause.
             hearing.refusal.get_or_insert(refusal);
             return;
         }
@@ -248,6 +249,7 @@ impl Traces {
         let (key, sid) = (people.sockets.key(index), slot.sid);
         let (who, namespace) = described(people, index);
         let label = namespace.as_deref().unwrap_or_default();
+        // The choice comes first: `followers` looks it up.
         self.choose(key, &sid, label);
         let passing = Passing {
             inward: true,
@@ -318,7 +320,7 @@ impl Traces {
         let first = people.sessions.get(session);
         let first = first.and_then(|slot| slot.sockets.first().copied());
         let (socket, namespace) = first.map_or((None, None), |index| described(people, index));
-        // Its first socket may be in a namespace that one of those who look may not see.
+        // The first socket may be in a namespace that one of the followers may not see.
         let is_seen = |name: &str| followers.iter().all(|trace| trace.is_in(name));
         let seen = namespace.as_deref().is_some_and(is_seen);
         let passing = Passing {
@@ -338,7 +340,7 @@ impl Traces {
     }
 }
 
-/// The name of its namespace; empty if there is no such socket.
+/// The name of a socket's namespace; empty if there is no such socket.
 pub(crate) fn namespace_of(people: &People, index: SocketId) -> &str {
     let socket = people.sockets.get(index);
     let label = socket.and_then(|socket| people.namespaces.label(socket.namespace));
@@ -360,6 +362,7 @@ pub(crate) fn described(people: &People, index: SocketId) -> (Option<TraceWho>, 
 
 fn client_of(people: &People, session: SessionId) -> Option<TraceWho> {
     let sid = people.sessions.get(session)?.sid.encode();
+    // Whoever has the whole sid can poll in the client's place.
     let beginning = String::from_utf8_lossy(&sid[..8]);
     Some(TraceWho {
         session: format!("{beginning}…").into(),

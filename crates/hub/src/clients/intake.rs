@@ -53,6 +53,7 @@ impl Intake {
             return false;
         }
         match self.held_by {
+            // The next turn would only send more there: it waits for that mailbox.
             Some(shard) => self.held.push((conn, shard)),
             None => self.stalled.push(conn),
         }

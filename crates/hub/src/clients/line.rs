@@ -165,6 +165,7 @@ impl Line {
     pub(crate) fn arm(&self, clock: &mut Clock, kind: ConnTimer, delay: Duration, conn: ConnId) {
         let (due, key) = (clock.after(delay), self.conns.key(conn));
         let timers = &mut clock.timers.conns;
+        // Nearly all handshakes end long before their time: their lane is kept short.
         if kind == ConnTimer::Handshake {
             timers.forget(kind, |key| {
                 let slot = self.conns.live(key);
@@ -185,6 +186,7 @@ impl Line {
         slot.state = State::Finishing;
         slot.session = None;
         slot.input = None;
+        // The flush shuts the connection, also one that has nothing to write.
         if !std::mem::replace(&mut slot.flags.dirty, true) {
             self.log.dirty.push(conn);
         }
@@ -208,8 +210,8 @@ impl Line {
         }
     }
 
-    /// Bytes after the end. Some were on their way when the peer was told: they are no offence. A peer that goes on floods: it is
-    /// not read any more, which costs nothing, and not cut before its time, for then it would be back at once.
+    /// Counts bytes that come after the end. Some were on their way when the peer was told, and are no offence. A peer that goes on is not
+    /// read any more, which costs nothing. It is not cut before its time, for then it would be back at once.
     pub(crate) fn ignore(&mut self, counts: &mut Counts, conn: ConnId, len: usize) {
         let Some(slot) = self.conns.get_mut(conn) else {
             return;
@@ -303,7 +305,7 @@ impl Line {
             bytes_max = bytes_max.saturating_mul(4);
         }
         if slot.flags.held > 0 && !faults::is_back(Fault::NewcomerSlow) {
-            // It waits for us, and not for its client.
+            // Held output waits for other nodes: its client is not slow, and is not squeezed.
             bytes_max = bytes_max.max(limits.outbox_bytes_max);
         }
         let (log, mut tally) = (&mut self.log, Tally::default());

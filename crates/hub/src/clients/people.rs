@@ -117,6 +117,7 @@ impl People {
         let session = self.sockets.live(socket).map(|slot| slot.session);
         if let Some(slot) = session.and_then(|session| self.sessions.get_mut(session)) {
             let before = std::mem::take(&mut slot.claims);
+            // The new text is taken before the old one is released, so that an equal one stays.
             slot.claims = self.claim_kinds.take(kinds.unwrap_or_default());
             self.claim_kinds.release(before);
         }
@@ -146,6 +147,7 @@ impl People {
     pub(crate) fn socket_named(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
         let index = self.sockets.find(&Id20::decode(name.as_bytes())?)?;
         let socket = self.sockets.get(index)?;
+        // A socket that left the room of its own id is not found by that name.
         (socket.namespace == namespace && !socket.flags.nameless).then_some(index)
     }
 
@@ -163,6 +165,7 @@ impl People {
         for index in &session.sockets {
             if let Some(socket) = self.sockets.get_mut(*index) {
                 socket.conn = conn;
+                // Offsets are the socket's own: its session's variant has none.
                 let offsets = socket.variant.offsets;
                 socket.variant = Variant { offsets, ..variant };
                 socket.deflate = deflate;
@@ -173,6 +176,7 @@ impl People {
     /// A number no socket is marked with.
     pub(crate) fn next_mark(&mut self) -> u32 {
         self.mark = self.mark.wrapping_add(1);
+        // The numbers begin anew, so old marks must not pass for new ones.
         if self.mark == 0 {
             let all: Vec<SocketId> = self.sockets.iter().map(|(index, _)| index).collect();
             for index in all {
@@ -273,6 +277,7 @@ impl People {
     }
 
     pub(crate) fn leave_user(&mut self, socket: SocketId) {
+        // The name is copied before the last socket frees it, and only for other nodes.
         let user = match self.interest.is_watched() {
             true => self.user_of(socket).map(str::to_owned),
             false => None,

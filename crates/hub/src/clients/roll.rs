@@ -118,10 +118,12 @@ impl Roll {
             return None;
         }
         self.due_ms = now_ms + TELL_MS;
+        // The reader is slow: what changes again meanwhile is told once.
         if !call.has_room() {
             return None;
         }
         let anew = std::mem::take(&mut self.anew);
+        // The whole roll follows, and says what these say.
         if anew {
             self.gone.clear();
             self.changed.clear();

@@ -216,6 +216,7 @@ impl Table<SessionId, Session> {
     ) {
         let (due, key) = (clock.after(delay), self.key(session));
         let timers = &mut clock.timers.sessions;
+        // Nearly all of these two are settled before their time: their lanes are kept short.
         match kind {
             SessionTimer::Connect => {
                 timers.forget(kind, |key| {
@@ -266,6 +267,7 @@ impl Session {
             _ => Dialect::SocketIo,
         };
         let framing = match self.flags.b64 {
+            // Polling payloads have base64 in any case (protocol 3.3).
             _ if self.polling.is_some() => Framing::Polling,
             true if self.protocol.is_engineio() => Framing::Base64,
             _ if self.protocol == Protocol::EventStream => Framing::EventStream,
@@ -395,7 +397,7 @@ pub(crate) struct Polling {
     pub(crate) gap: Gap,
     /// Other nodes do not know of so many of its sockets: packets wait.
     pub(crate) held: u16,
-    /// It came when the session was closing already.
+    /// The waiting GET came when the session was closing already.
     pub(crate) late: bool,
     /// CORS header lines for the waiting GET's answer.
     pub(crate) cors: Option<Box<[u8]>>,

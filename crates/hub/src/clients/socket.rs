@@ -78,7 +78,7 @@ impl Table<SocketId, Socket> {
 /// Small facts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
-    /// Left already: waits for its handler to be told.
+    /// It left, and its handler is yet to be told.
     pub(crate) gone: bool,
     /// It left the room of its own id.
     pub(crate) nameless: bool,
@@ -97,7 +97,7 @@ pub(crate) struct Extra {
     pub(crate) auth: Option<Box<str>>,
     /// What its token allows with rooms.
     pub(crate) grants: Option<Box<Grants>>,
-    /// The claim of it that handlers read.
+    /// The claim of its token that handlers read.
     pub(crate) label: Option<Box<str>>,
     /// The name and the places by which its client can come back, if it can.
     pub(crate) lifeline: Option<Box<Lifeline>>,

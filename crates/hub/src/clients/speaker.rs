@@ -141,7 +141,7 @@ impl Speaker<'_> {
             exempt,
         } = said;
         if variant.dialect == Dialect::PlainRaw {
-            // It asks for no answers, and hears of events only.
+            // A client without a protocol asks for no answers, and hears only events.
             return;
         }
         if variant.framing == Framing::Polling {
@@ -196,6 +196,7 @@ impl Speaker<'_> {
         let Some(polling) = slot.polling.as_mut() else {
             return;
         };
+        // The stream has a hole already: the session ends with the turn.
         if polling.overflowed {
             return;
         }

@@ -60,6 +60,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
     }
 
     pub(super) fn remove(&mut self, slot: I) -> Option<T> {
+        // A socket was unlisted when it parted; a session is only now.
         self.unlist(slot);
         self.slots.remove(slot)
     }

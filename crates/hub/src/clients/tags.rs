@@ -84,7 +84,7 @@ impl Tags {
         Some(&self.entries.get(at)?.as_ref()?.text)
     }
 
-    /// The same text; the one that is kept, if it is.
+    /// The kept copy of an equal text, or this text where none is kept.
     pub(crate) fn shared(&self, text: Arc<str>) -> Arc<str> {
         let known = self.numbers.get_key_value(&*text);
         known.map_or(text, |(known, _)| Arc::clone(known))

@@ -285,7 +285,7 @@ impl LiveTrace {
     }
 
     pub(crate) fn note(&self, line: TraceLine) {
-        // One that finds no room is counted.
+        // The queue counts a line that finds no room.
         let _ = self.lines.push(line);
     }
 }

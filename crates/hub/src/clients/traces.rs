@@ -91,6 +91,7 @@ impl Traces {
     }
 
     pub(crate) fn begin(&mut self, shard: u16, now: Now, trace: Arc<LiveTrace>) {
+        // Traces that are over make room first.
         self.begin_turn(now);
         self.shard = shard;
         if self.live.len() < LIVE_MAX && !trace.is_over(now.wall_ms) {
@@ -233,6 +234,7 @@ impl Traces {
                 rooms: passing.rooms.clone(),
                 bytes: passing.args.map_or(0, str::len) + attached,
                 args: passing.args.map(|args| match trace.shows_payload() {
+                    // Tokens and signed addresses are shown to nobody.
                     true if !notices::has_secret(passing.event, args) => trace::payload(args),
                     _ => trace::shape(args, passing.attachments),
                 }),
@@ -269,7 +271,7 @@ fn redact(marks: Marks, line: &mut TraceLine, args: Option<&str>) {
             by: Some(Speaker::User(name)),
             ..
         } => *name = marks.of(name),
-        // It may quote what was said.
+        // The reason may quote what was said.
         TraceDecision::Refused { why, .. } => *why = Box::default(),
         _ => {}
     }

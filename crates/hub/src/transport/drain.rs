@@ -189,8 +189,8 @@ fn parked(parts: &Parts) -> usize {
     recovery.map_or(0, |recovery| recovery.parked.len())
 }
 
-/// When the hub stops to wait for clients that were sent away: another node can take their sockets as long as this one runs. `None`: it does not
-/// wait.
+/// When the hub stops to wait for clients that were sent away: another node can take their sockets as long as this one runs. `None`: it
+/// does not wait.
 pub(crate) fn awaits_takers(parts: &Parts) -> Option<u64> {
     let until_ms = parts.access.takers_until_ms;
     let waits = parts.clock.now.mono_ms < until_ms && parked(parts) > 0;

@@ -133,7 +133,8 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     }
 }
 
-/// A body whose chunks are decoded. The rest that the turn has no room for stays in the connection's input, before the bytes that follow it.
+/// Takes in a body whose chunks are decoded. The rest that the turn has no room for stays in the connection's input, before the bytes that
+/// follow it.
 fn on_unchunked(stage: &mut Stage, conn: ConnId, mut body: Vec<u8>) {
     let taken = on_body(stage, conn, body.len(), &body);
     if taken < body.len()
