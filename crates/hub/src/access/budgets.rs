@@ -192,6 +192,7 @@ impl Budgets {
         let number = key.1 ^ u64::from(key.0 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = number.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
         let place = &self.marked[place as usize % MARKS];
+        // Keys that share a place push each other out: they are marked more often than they need.
         if place.swap(number, Ordering::Relaxed) != number
             && self.marks.push(key).is_ok()
             && let Some(Wake(wake)) = self.wake.get()
@@ -210,10 +211,12 @@ impl Budgets {
     /// Keys that were marked since.
     pub fn take_marks(&self) -> Vec<Key> {
         let marks: Vec<Key> = std::iter::from_fn(|| self.marks.pop())
+            // Shards go on marking while this reads.
             .take(MARKS)
             .collect();
         if !marks.is_empty() {
             let marked = self.marked.iter();
+            // A key that stays busy is marked again for the next exchange.
             marked.for_each(|place| place.store(0, Ordering::Relaxed));
         }
         marks
@@ -248,6 +251,7 @@ impl Budgets {
     /// From now on this node may use so much of a key.
     pub fn set_share(&self, key: Key, share: u32, now_us: u64) {
         let known = self.named(key);
+        // A key that gets its first share goes on from what it used of the rest share.
         let (before, state_us) = self.limiter(key, known.as_deref());
         let named = known.unwrap_or_else(|| {
             let named = Arc::new(Share {
@@ -270,6 +274,7 @@ impl Budgets {
         if let Some((gcra, named)) = self.kind(key).gcra.zip(named) {
             let state_us = named.state_us.load(Ordering::Relaxed);
             let state_us = gcra.rescaled(state_us, now_us, (named.get(), self.rest(key.0)));
+            // What was used of the share counts on, as used of the rest share.
             self.meters.write(self.meters.place_of_key(key), state_us);
         }
     }
@@ -308,6 +313,7 @@ impl Budgets {
         if kind.budget == 0 {
             return;
         }
+        // The budget may be smaller than it was in that process.
         let share = share.min(kind.budget);
         let gcra = kind.gcra.map(|gcra| gcra.of_share(share));
         let named = Share {
@@ -351,7 +357,7 @@ impl Budgets {
 fn of_address(kind: u8, address: IpAddr) -> Key {
     match holder(address) {
         IpAddr::V4(address) => (kind, u64::from(u32::from(address))),
-        // A /64.
+        // A /64 counts as one address.
         IpAddr::V6(address) => (kind + 1, (u128::from(address) >> 64) as u64),
     }
 }

@@ -63,7 +63,7 @@ impl Drain {
         }
     }
 
-    /// After what is left of the window, each at another time.
+    /// In how many milliseconds a client may come back: after what is left of the window, each at a time of its own.
     pub(crate) fn delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
         match self {
             Self::Closing(leaving) => leaving.delay_ms(now_ms, dice),
@@ -76,7 +76,7 @@ fn spread_ms(window_ms: u64, dice: [u8; 2]) -> u64 {
     dealt_ms(window_ms.max(SPREAD_MIN_MS), dice)
 }
 
-/// At least a millisecond.
+/// A random time within this one, and at least a millisecond.
 fn dealt_ms(within_ms: u64, dice: [u8; 2]) -> u64 {
     let dice = u64::from(u16::from_be_bytes(dice));
     1 + within_ms * dice / u64::from(u16::MAX)
@@ -103,7 +103,7 @@ impl Pace {
 pub(crate) struct Leaving {
     started_ms: u64,
     pace: Pace,
-    /// The silence that makes a client an idle one. The first leave after so long: by then it is known who is idle.
+    /// The silence that makes a client an idle one. The first leave after so long: by then it is known which clients are idle.
     idle_ms: u64,
     total: usize,
     /// The time of these has not come. The last one is the next.
@@ -139,6 +139,7 @@ impl Leaving {
         Self {
             started_ms: now_ms,
             pace,
+            // A short window has no second to wait for that (ADR 49).
             idle_ms: IDLE_MS_MAX.min(pace.window_ms / 4),
             total: sessions.len(),
             left: sessions,
@@ -230,7 +231,8 @@ impl Leaving {
         self.untold = 0;
     }
 
-    /// So long sockets of those who left are kept for other nodes. The clients come back within a second or two, and the process ends a little later.
+    /// For so long, sockets of clients that left are kept for other nodes. The clients come back within a second or two, and the process
+    /// ends a little later.
     pub(crate) fn takers_ms(&self) -> u64 {
         self.pace.patience_ms * 3 / 4
     }
@@ -254,12 +256,14 @@ impl Leaving {
         let (idle_ms, window_ms) = (self.idle_ms, self.pace.window_ms);
         let elapsed = (now_ms - self.started_ms).saturating_sub(idle_ms);
         let spread = window_ms - idle_ms;
+        // A window of no length ends here, and divides nothing.
         let keep = if elapsed >= spread {
             0
         } else {
             let done = self.total as u64 * elapsed / spread;
             self.total - done as usize
         };
+        // A client is told before it is sent away.
         let keep = keep.max(self.untold).min(self.left.len());
         let come = self.left.drain(keep..);
         self.due.extend(come.map(|session| Due {
@@ -273,6 +277,7 @@ impl Leaving {
     /// Whether such a session leaves now. `is_busy`: something of its client's is under way.
     pub(crate) fn judge(&mut self, due: Due, now_ms: u64, is_busy: bool) -> Verdict {
         let session = due.session.id();
+        // A pause begins when the work under way is done.
         if is_busy {
             self.spoke(session, now_ms);
         }

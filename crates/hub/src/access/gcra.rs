@@ -58,7 +58,7 @@ pub(crate) struct Exceeded {
 }
 
 impl Exceeded {
-    /// The same in whole seconds, as clients are told: who waits so long gets in.
+    /// The same in whole seconds, as clients are told: a client that waits so long gets in.
     pub(crate) fn retry_after_s(self) -> u64 {
         self.wait_us.div_ceil(1_000_000).max(1)
     }
@@ -161,7 +161,7 @@ impl Gcra {
         now_us + ahead_us.min(2 * u128::from(self.per_us)) as u64
     }
 
-    /// A state that came from elsewhere, as far as this limit could have made it: nobody owes more than two windows.
+    /// A state that came from elsewhere, as far as this limit could have made it: at most two windows ahead.
     pub(crate) fn believed(self, state_us: u64, now_us: u64) -> u64 {
         match self.fixed {
             Some(fixed) => {

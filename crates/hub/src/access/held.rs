@@ -34,7 +34,7 @@ pub(crate) struct Held(HashMap<ConnId, Stage>);
 
 #[derive(Debug)]
 enum Stage {
-    /// Nobody has decided; at this time nobody will.
+    /// Nobody has decided. At this time the request is answered without a decision.
     Waiting {
         due_ms: u64,
     },

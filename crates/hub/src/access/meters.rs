@@ -257,6 +257,7 @@ impl Meters {
         let mut accounts = self.accounts(sender);
         let mut refused = None;
         for account in accounts.iter_mut().flatten() {
+            // What passed before is booked with each account, also with those after a refusal.
             account.owe(now_us, owed);
             if refused.is_none()
                 && let Err(exceeded) = account.room(now_us)
@@ -266,6 +267,7 @@ impl Meters {
             }
         }
         if let Some(refused) = refused {
+            // The refused message costs nothing; what passed before it does.
             if owed > 0 {
                 let accounts = accounts.iter().flatten();
                 accounts.for_each(|account| account.write(now_us));

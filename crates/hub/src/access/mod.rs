@@ -97,6 +97,7 @@ impl Access {
 
     /// Counts a connection with an address; how many that makes, or 0 if nobody counts them.
     pub(crate) fn count(&mut self, config: &Config, slot: &mut Conn, peer: IpAddr) -> u32 {
+        // A connection counts for one address at a time.
         if slot.flags.counted {
             self.addresses.leave(slot.peer);
         }
@@ -136,7 +137,7 @@ impl Access {
         self.via.insert(conn, proxy);
     }
 
-    /// No further request will come on a connection. Returns who made it, if that is not its peer.
+    /// No further request will come on a connection. Returns the proxy that made it, if its peer is another one.
     pub(crate) fn forget_proxy(&mut self, conn: ConnId) -> Option<IpAddr> {
         if self.via.is_empty() {
             return None;

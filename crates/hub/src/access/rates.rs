@@ -46,6 +46,7 @@ impl Meters {
             let booked = meter.gcra.check(&mut slot.dues.rate, now_us);
             booked.map_err(|exceeded| (Scope::Session, exceeded))?;
         }
+        // The last booking allowed a few messages more: the shared table is further away than the session.
         if slot.dues.granted > 0 || !self.are_shared() {
             slot.dues.unbooked += u8::from(slot.dues.granted > 0);
             slot.dues.granted = slot.dues.granted.saturating_sub(1);
@@ -61,6 +62,7 @@ impl Meters {
                 Ok(slot.dues.forgive())
             }
             Err(refused) => {
+                // A refused message costs none of the rates, so the session's gets back what it took.
                 slot.dues.rate = before_us;
                 Err(refused)
             }

@@ -64,6 +64,7 @@ pub(crate) fn refresh(
 ) -> Result<Option<u64>, Denied> {
     let slot = people.sockets.here(socket).ok_or(Denied::Invalid)?;
     let (session, before_s) = (slot.session, u64::from(slot.expires_s));
+    // For a socket without an end any end comes sooner.
     let later = claims
         .expires_s
         .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
@@ -123,6 +124,7 @@ pub(crate) fn look_at_tokens(
     if !config.auth.enabled {
         return;
     }
+    // Each look borrows the tables, so the sockets are counted and not iterated.
     for n in 0.. {
         let sockets = people.sessions.get(session).map(|slot| &slot.sockets);
         let Some(socket) = sockets.and_then(|sockets| sockets.get(n).copied()) else {
@@ -189,6 +191,7 @@ pub(crate) fn say_denied(parts: &mut Parts, session: SessionId, denied: Denied) 
 pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Arc<str>> {
     let bearer = head.header("authorization").and_then(|value| {
         let (scheme, token) = std::str::from_utf8(value).ok()?.trim().split_once(' ')?;
+        // RFC 9110 §11.1: the name of a scheme is case-insensitive.
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let token: Option<Cow<'_, str>> = bearer.map(Cow::Borrowed);

@@ -17,7 +17,7 @@ pub(crate) fn introduced(parts: &mut Parts, conn: ConnId, client: IpAddr) {
     conns::enter_address(parts, conn, client.to_canonical());
 }
 
-/// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
+/// A trusted proxy did not name its client in the way it must: what the client sent cannot be told from what the proxy did.
 pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
