@@ -47,6 +47,7 @@ pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namesp
     let meter = meters.of(refused.0).filter(|_| !meters.dry_run);
     if let Some(message) = meter.map(|meter| meter.message.to_string()) {
         if let Some(slot) = parts.people.sessions.get_mut(session) {
+            // What it sends there without having waited is taken for a packet to a namespace that it left.
             slot.rare.get_or_insert_default().part(namespace);
         }
         let refusal = Refusal {
@@ -85,6 +86,7 @@ fn over_rate(
         return nobody_over_rate(parts, from.session, scope);
     };
     let mut ack = from.ack(asked);
+    // The refusal is an answer, and each answer lowers what is owed.
     if ack.is_some() {
         parts.people.sockets.owe_answer(from.socket);
     }
@@ -120,7 +122,7 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
     let conn = slot.conn;
     parts.books.counts.hit(Limit::Flood);
     ending::close_session(parts, session, CloseReason::Flood);
-    // What still comes is no accident.
+    // What still comes is no accident: its allowance is used up.
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.ignored = IGNORED_BYTES_MAX;
     }

@@ -20,6 +20,7 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         return;
     }
     slot.heart.heard = true;
+    // Pauses of clients matter only while sessions are sent away (ADR 49).
     if stage.parts.access.sends_away() {
         let now_ms = stage.parts.clock.now.mono_ms;
         stage.parts.access.note_spoke(session, now_ms);

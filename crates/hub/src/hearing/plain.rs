@@ -22,6 +22,7 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         (_, Data::Text(text)) => plain::parse_json(text),
         _ => Err(Invalid::default()),
     };
+    // A message is read before it is booked: a refusal names the id that it asks by.
     let asked = match &incoming {
         Ok(Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. }) => {
             *id

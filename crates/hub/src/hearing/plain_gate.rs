@@ -60,6 +60,7 @@ pub(crate) fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Re
     let Some(conn) = slot.and_then(|slot| slot.conn) else {
         return;
     };
+    // The close frame has the handler's words (RFC 6455 §7.4.1). The end of the session writes none after it.
     conns::say_goodbye(parts, conn, Some(1008), &refusal.message);
     ending::close_session(parts, session, CloseReason::ServerClose);
 }

@@ -156,6 +156,7 @@ pub(crate) fn on_attachment(stage: &mut Stage, session: SessionId, bytes: &[u8])
         return;
     }
     if let Some(partial) = slot.binary.take() {
+        // A packet borrows its text, so the text was kept and is parsed again.
         match socketio::parse(&partial.text) {
             Ok(packet) => on_packet(stage, session, &packet, &partial.attachments),
             Err(_) => parse_error(&mut stage.parts, session),
@@ -176,6 +177,7 @@ pub(crate) fn on_packet(
     let from = Caller { session, socket };
     let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
     let asked = packet.id.filter(|_| is_event);
+    // A client over its rate may leave all the same.
     if packet.kind != PacketType::Disconnect
         && !booking::within_rates(&mut stage.parts, from, asked)
     {
@@ -201,6 +203,7 @@ pub(crate) fn on_packet(
         PacketType::Disconnect => {
             ending::retire_socket(&mut stage.parts, socket.id(), Departure::ByClient);
         }
+        // A second CONNECT to a namespace closes the transport, as with Node's server.
         PacketType::Connect | PacketType::ConnectError => parse_error(&mut stage.parts, session),
     }
 }
@@ -275,6 +278,7 @@ fn on_connect(stage: &mut Stage, session: SessionId, packet: &Packet<'_>) {
         return joining::wants_too_many(parts, session);
     };
     let recovers = config.recovery.of(packet.namespace);
+    // Clients of protocol 3 know no recovery.
     let recovers = recovers.is_some() && slot.revision == Revision::Four;
     if slot.flags.msgpack != (config.parser_of(packet.namespace) == Parser::Msgpack) {
         let refusal = Refusal {
