@@ -91,8 +91,10 @@ impl Codecs {
                 counts.deflated_messages += 1;
                 counts.deflated_bytes_before += payload.len() as u64;
                 counts.deflated_bytes_after += (out.len() - at) as u64;
+                // The header needs the length, which is known only now.
                 frame::insert_header(out, at, header.opcode, true);
                 gained = true;
+                // No message may tell anything about one of another client (ADR 7).
                 if deflate != Deflate::Own {
                     deflater.forget();
                 }

@@ -142,6 +142,7 @@ impl Outbox {
         if held {
             // Even if nothing waits here, what comes now must, and `writable` will tell when the sink is empty.
             self.backlog.get_or_insert_with(Default::default);
+        // A write has room for so many ranges. The kernel took them all, and may take more.
         } else if ranges == SLICES
             && let Some(more) = self.submit(conn)
         {
@@ -237,6 +238,7 @@ impl Outbox {
             };
             tally.bytes += taken as u64;
             let units = backlog.advance(taken);
+            // The kernel took less than it was offered, and says when it takes more.
             if held || units < SLICES && !backlog.is_empty() {
                 return Flushed::Waiting;
             }
