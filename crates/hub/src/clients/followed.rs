@@ -362,7 +362,7 @@ pub(crate) fn described(people: &People, index: SocketId) -> (Option<TraceWho>, 
 
 fn client_of(people: &People, session: SessionId) -> Option<TraceWho> {
     let sid = people.sessions.get(session)?.sid.encode();
-    // Whoever has the whole sid can poll in the client's place.
+    // A reader who had the whole sid could poll in the client's place.
     let beginning = String::from_utf8_lossy(&sid[..8]);
     Some(TraceWho {
         session: format!("{beginning}…").into(),

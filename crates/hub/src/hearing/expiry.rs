@@ -85,7 +85,7 @@ pub(crate) fn expire_tokens(parts: &mut Parts) {
         let Some(slot) = slot.filter(|slot| !slot.flags.gone) else {
             continue;
         };
-        // The entry is used up: whoever lets the socket wait again adds another.
+        // The entry is used up: a socket that waits again gets another one.
         slot.flags.ending = false;
         let expires_s = slot.expires_s;
         match u64::from(expires_s).saturating_sub(now_s) {

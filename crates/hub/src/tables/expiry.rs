@@ -33,6 +33,7 @@ impl Expiries {
             bucket.remove();
         }
         self.entries -= 1;
+        // The entry that went may have been a stale one.
         self.stale = self.stale.min(self.entries);
         socket
     }

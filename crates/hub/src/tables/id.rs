@@ -23,7 +23,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Stands for the shard of a node that is home to a namespace, where the namespace is known.
+    /// Stands for the home of a namespace on a node, in words that name the namespace.
     pub(crate) fn home_of(node: u16) -> Self {
         let shard = u16::MAX;
         Self { node, shard }

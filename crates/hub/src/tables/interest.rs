@@ -15,6 +15,7 @@ pub(crate) enum Subject {
 
 /// The same number on every node (FNV-1a, then a finisher). Two names with one key cost a needless message.
 pub(crate) fn key(namespace: &str, subject: Subject, name: &str) -> u64 {
+    // The zero keeps the end of a namespace apart from what follows it.
     let bytes = namespace.bytes().chain([0, subject as u8]);
     let hash = bytes
         .chain(name.bytes())

@@ -1,7 +1,7 @@
 //! Commands of a bus that this shard has carried out, by the places where they stand there. A node that is killed leaves some that
-//! it had not acknowledged: another one reads them again, and each shard leaves out what it had. The same of words in a stream that all
-//! nodes read: one that had no answer is written once more behind a failover. Its shard, one writer and one home keep their order, so their
-//! numbers may be compared.
+//! it had not acknowledged: another one reads them again, and each shard leaves out what it had. The same holds for words in a stream that
+//! all nodes read: a word that had no answer is written once more after a failover. Its shard, one writer and one home keep the words of a
+//! shard in their order, so their numbers may be compared.
 
 use handoff::bounds::MARKS_OF_PAGE;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -24,7 +24,7 @@ impl Spot {
         size_of::<Self>() + self.source.len()
     }
 
-    /// Of the next word that a shard has for the stream of a namespace. `shard`: no other has this name.
+    /// The spot of the next word that a shard has for the stream of a namespace. `shard`: a name that no other shard has.
     pub(crate) fn of_word(shard: u64, namespace: &str, number: u64) -> Self {
         Self {
             source: format!("{WORDS}{shard:x}:{namespace}").into(),
@@ -57,8 +57,8 @@ const PLACES_MAX: usize = 512;
 const PAGE: u64 = MARKS_OF_PAGE as u64;
 /// All sources have so many pages together.
 const PAGES_MAX: usize = 2_048;
-/// A group of readers knows within this time that one of them is gone, and others read on from where it was. Whoever asks for old commands
-/// again after it means it.
+/// A group of readers knows within this time that one of them is gone, and others read on from where it was. A reader that asks for old
+/// commands again after this time means it.
 const AGE_MS: u64 = 10 * 60 * 1_000;
 /// A page that got nothing for so long makes room for others first.
 const BUSY_MS: u64 = 60_000;
@@ -79,7 +79,7 @@ impl Page {
 /// A shard that writes into a stream.
 #[derive(Debug, Default)]
 struct Author {
-    /// The last number and its place before that, if they are known.
+    /// The last words: the number of each, and the place where it stood.
     words: VecDeque<(u64, u64)>,
     last_ms: u64,
 }
@@ -103,7 +103,7 @@ impl Author {
 pub(crate) struct Repeats {
     authors: HashMap<Arc<str>, Author>,
     sources: HashMap<Arc<str>, BTreeMap<u64, Page>>,
-    /// All pages; those that are looked at first when there is no room.
+    /// All pages, in the order in which they are looked at when there is no room.
     pages: VecDeque<(Arc<str>, u64)>,
 }
 
@@ -133,6 +133,7 @@ impl Repeats {
             marks: vec![0; PAGE as usize].into(),
         });
         if page.is_old(now_ms) {
+            // A command that is read again after so long is meant.
             page.marks.fill(0);
         }
         page.last_ms = now_ms;
@@ -174,8 +175,8 @@ impl Repeats {
             .insert(record.page, page);
     }
 
-    /// The same of a word of a stream, which stands there at `at`. `Some`: it was carried out here when it stood there, or, if that is 0,
-    /// somewhere before.
+    /// Takes a word of a stream, which stands there at `at`. `Some`: it was carried out here before, when it stood at this place; 0: nobody
+    /// knows that place any more.
     pub(crate) fn take_word(&mut self, spot: &Spot, at: u64, now_ms: u64) -> Option<u64> {
         if !self.authors.contains_key(&spot.source) && self.authors.len() >= AUTHORS_MAX {
             let silent = self.authors.iter().min_by_key(|(_, author)| author.last_ms);
@@ -194,7 +195,7 @@ impl Repeats {
         stood
     }
 
-    /// For one more page.
+    /// Makes room for one more page.
     fn make_room(&mut self, now_ms: u64) {
         for _ in 0..self.pages.len() {
             let first = self.pages.front().and_then(|(source, number)| {
@@ -203,10 +204,12 @@ impl Repeats {
             });
             match first {
                 Some((false, _)) if self.pages.len() < PAGES_MAX => return,
+                // A page in use is looked at last the next time.
                 Some((false, false)) => self.pages.rotate_left(1),
                 _ => self.drop_first(),
             }
         }
+        // All pages are in use: one of them goes all the same.
         if self.pages.len() >= PAGES_MAX {
             self.drop_first();
         }

@@ -90,6 +90,7 @@ impl<I: SlotId, T, G: Generation> Slab<I, T, G> {
     pub(crate) fn remove(&mut self, id: I) -> Option<T> {
         let slot = self.slot_mut(id)?;
         let value = slot.value.take()?;
+        // From now on a key of this use names nothing.
         slot.generation = slot.generation.next();
         self.free.push(id);
         self.len -= 1;
@@ -168,6 +169,7 @@ impl<I: SlotId, T> Slab<I, T, ()> {
         if kept < self.pages.len() {
             self.pages.truncate(kept);
             let slots = self.slots();
+            // Slots of pages that are gone must not be given out.
             self.free.retain(|id| id.index() < slots);
             self.free.shrink_to_fit();
         }

@@ -294,6 +294,7 @@ impl<I: Timed> Timetable<I> {
             self.unswept = lanes.max().unwrap_or(0);
             self.odd.retain(|Reverse((_, _, key))| !is_settled(*key));
         }
+        // From the back: chunks that a sweep removes move none of those that it has still to look at.
         if let Some(at) = self.unswept.checked_sub(1) {
             self.unswept = at;
             for lane in &mut self.lanes {
