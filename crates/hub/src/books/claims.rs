@@ -35,6 +35,7 @@ impl Claims {
     /// They grant at least for as long as those.
     pub(crate) fn outlast(&self, others: &Self) -> bool {
         let (Some(end), Some(other)) = (self.expires_s, others.expires_s) else {
+            // Claims without an end outlast all others.
             return self.expires_s.is_none();
         };
         end >= other

@@ -13,7 +13,7 @@ pub const PROBES: [&str; 2] = ["/health", "/ready"];
 /// Settings shared by all hubs of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Nobody gets in yet: whoever comes is told to come again.
+    /// Nobody gets in yet: each newcomer is told to come again.
     pub closed: bool,
     /// Path prefix of Engine.IO, with both slashes: `/socket.io/`.
     pub socketio_path: String,
@@ -33,7 +33,7 @@ pub struct Config {
     pub plain_raw: Option<PlainRaw>,
     /// Parser of Socket.IO clients.
     pub parser: Parser,
-    /// Namespaces whose clients have another one.
+    /// Parsers of namespaces whose clients have another one.
     pub parsers: BTreeMap<String, Parser>,
     /// How Socket.IO clients may connect.
     pub transports: Transports,
@@ -65,7 +65,7 @@ pub struct Config {
     pub proxies: Proxies,
     /// What happens to events for which a slow client has no room.
     pub slow_consumer: SlowConsumer,
-    /// What is otherwise for the events of some namespaces.
+    /// What happens instead to events of these namespaces.
     pub slow_consumers: BTreeMap<String, SlowEvents>,
     /// Keep headers, query and auth of each session for handlers (costs memory per connection).
     pub keep_handshake: bool,
@@ -288,7 +288,7 @@ pub struct Transports {
     pub polling_user_agents: Vec<String>,
 }
 
-/// Who may call from a page of another origin (CORS).
+/// The pages of other origins that may call (CORS).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cors {
     /// Nobody: no header lines are sent.

@@ -82,6 +82,7 @@ impl Stretch {
         let Some(permille) = self.permille.get(step.number()) else {
             return base;
         };
+        // The configured interval stays as it is, also where it has no whole number of milliseconds.
         if step == Step::FIRST {
             return base;
         }

@@ -124,7 +124,7 @@ named! {
 }
 
 named! {
-    /// Whose rate was passed.
+    /// The owner of a rate.
     pub enum Scope {
         /// One session's.
         Session = "session",

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One part of so many is lent at most: whoever fills other ports leaves the rest to clients.
+/// At most one part of so many is lent: strangers who fill other ports leave the rest to clients.
 const LENT_PART: usize = 4;
 
 /// The places of one process.
@@ -73,6 +73,7 @@ impl Places {
 
     /// A place for a connection of another listener; `None`: clients have all, or enough are lent.
     pub fn lend(self: &Arc<Self>) -> Option<Lent> {
+        // A relayed connection has two descriptors (ADR 31).
         let relayed = 2 * self.relayed.load(Ordering::Relaxed);
         let free = self
             .max
@@ -86,6 +87,7 @@ impl Places {
 
     /// Places for both ends of a connection that a carrier brings to a shard, among so many; `None`: there are none.
     pub fn try_carry(self: &Arc<Self>, conns_max: usize) -> Option<(Entered, Carried)> {
+        // The carrier's end is counted first, so that `try_keep` sees both ends. Where that fails, `carried` gives its place back.
         self.carried.fetch_add(1, Ordering::Relaxed);
         let carried = Carried(Arc::clone(self));
         Some((self.try_keep(conns_max, 0)?, carried))
