@@ -234,6 +234,7 @@ impl Look {
     /// Goes on for so many slots; the sight when all were looked at.
     pub fn step(&mut self, hub: &Hub, slots: usize) -> Option<Sight> {
         let parts = &hub.stage.parts;
+        // A copy, because the walk changes the look.
         match self.question.clone() {
             Question::Ends { limit } => {
                 let ends = parts.books.ends.newest(limit).cloned();
@@ -287,7 +288,7 @@ impl Look {
             Question::Rooms(wanted) => {
                 let is_done = self.walk(slots, |look, slot| {
                     look.look_at_room(parts, &wanted, parts.rooms.table.nth(slot)?);
-                    // A table of a million rooms is not copied.
+                    // The largest are picked on the way: a table of a million rooms is not copied.
                     if look.rooms.len() >= 2 * wanted.limit.max(1) {
                         look.keep_largest(wanted.limit);
                     }
@@ -301,7 +302,7 @@ impl Look {
         }
     }
 
-    /// The shortest list that has them all: one session, the members of a room, or the whole table.
+    /// Walks the shortest list that has them all: one session, the members of a room, or the whole table.
     fn look_for_sessions(&mut self, parts: &Parts, wanted: &SessionsWanted, slots: usize) -> bool {
         let people = &parts.people;
         if let Some(id) = &wanted.id {
@@ -324,6 +325,7 @@ impl Look {
         };
         self.walk(slots, |look, slot| {
             let member = room.members().get(slot as usize)?;
+            // A session has one socket in a namespace, so no room shows it twice.
             let session = people.sockets.get(*member).map(|socket| socket.session);
             look.look_at(parts, wanted, session);
             Some(())
@@ -352,6 +354,7 @@ impl Look {
         self.matched += 1;
         if self.sessions.len() < wanted.limit {
             let mut seen = seen(parts, session);
+            // The kernel is asked about one connection, not about all that are shown.
             if wanted.id.is_none() {
                 seen.conn = None;
             }
@@ -359,7 +362,7 @@ impl Look {
         }
     }
 
-    /// As [`Self::walk`]; who is in many rooms and slow counts for as many slots.
+    /// As [`Self::walk`]; a slow session counts for as many slots as it has rooms.
     fn walk_to_slow(&mut self, parts: &Parts, wanted: &RoomsWanted, slots: usize) -> bool {
         let mut left = slots;
         while left > 0 {
@@ -534,7 +537,7 @@ fn seen_socket(parts: &Parts, index: SocketId, socket: &Socket) -> Option<SeenSo
 /// Names of the first of its rooms, and how many it is in, without that of its own id.
 fn rooms_of(parts: &Parts, socket: &Socket) -> (Vec<String>, usize) {
     let id = socket.id.encode();
-    // Where it moved from another shard, its own room is in the table, too.
+    // A socket that moved here from another shard has its own room in the table, too.
     let is_shown = |room: &&Room| room.kind() == RoomKind::Named && room.name().as_bytes() != id;
     let rooms = socket.rooms.iter();
     let rooms = rooms.filter_map(|membership| parts.rooms.table.get(membership.room));

@@ -1,4 +1,4 @@
-//! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Tables of a million slots take a while to
+//! Where a hub's memory is: bytes by part, for tests and for people who hunt a leak. Tables of a million slots take a while to
 //! walk, so a shard walks them in steps, a few thousand slots a turn.
 
 use crate::books::ledger::Stock;

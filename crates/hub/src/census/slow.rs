@@ -1,5 +1,5 @@
-//! The slowest rooms of a shard: those for whose members most bytes wait. Nothing is noted for them while events pass: whoever asks walks the
-//! sessions.
+//! The slowest rooms of a shard: those for whose members most bytes wait. Nothing is noted for them while events pass: each question walks
+//! the sessions.
 
 use crate::clients::session::Session;
 use crate::parts::Parts;
@@ -9,8 +9,8 @@ use foldhash::fast::FixedState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Rooms that are told apart at the end. Twice as many while a walk is under way: then those with less are left out, and what waited for them is
-/// no longer known.
+/// Rooms that are told apart at the end. A walk has room for twice as many. When that is full, those with less are left out, and what
+/// waited for them is forgotten.
 const ROOMS_MAX: usize = 4_096;
 /// Rooms of one session that are looked at: more would take too long for one turn.
 const ROOMS_OF_SESSION: usize = 1_024;
@@ -45,7 +45,7 @@ impl Slow {
         let mut looked = 0;
         for membership in rooms.take(ROOMS_OF_SESSION) {
             looked += 1;
-            // Not later: rooms that nobody asked for would push out those that are wanted.
+            // The test comes here and not later: rooms that nobody asked for would push out those that are wanted.
             if parts
                 .rooms
                 .table
