@@ -29,7 +29,7 @@ pub fn is_notice(event: &str) -> bool {
     )
 }
 
-/// Tokens, and signed addresses of bodies: whoever has them may use them. They are shown to nobody.
+/// Whether an event has a token or the signed address of a body: anybody who has such a one may use it, so it is shown to nobody.
 pub fn has_secret(event: &str, args: &str) -> bool {
     event == REFRESH || event == LARGE || args.contains(LARGE)
 }

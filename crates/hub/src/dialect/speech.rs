@@ -69,7 +69,7 @@ pub struct Emit<'a> {
     pub spot: Option<&'a Spot>,
 }
 
-/// Whose word an event is. Stores of history ask for it; receivers are not told.
+/// The author of an event. Stores of history ask for it; receivers are not told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Author<'a> {
     /// The gateway's own, or that of logic outside.
@@ -284,6 +284,7 @@ impl Variant {
             (false, _) => form,
             (true, Dialect::PlainJson) => 16,
             (true, Dialect::PlainMsgpack) => 17,
+            // Beside the plain dialects only the two of Socket.IO 4 have offsets, in two framings each.
             (true, _) => 12 + form % 4,
         }
     }
