@@ -42,6 +42,7 @@ pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
             let parts = &mut stage.parts;
             let books = (&parts.books.config.limits, &mut parts.books.counts);
             parts.line.flush(batch, sink, books, &mut after);
+            // What follows a write waits until each outbox of the batch knows its own result (ADR 21).
             for (conn, flushed) in after.drain(..) {
                 after_flush(parts, conn, flushed);
             }
@@ -58,7 +59,7 @@ pub(crate) fn count_deliveries(books: &mut Books, line: &mut Line) {
     books.counts.deliveries += line.budget.flushed() as u64;
 }
 
-/// Shows the counters to whoever looks.
+/// Shows the counters to other threads.
 pub(crate) fn publish(parts: &mut Parts) {
     let counts = &mut parts.books.counts;
     counts.conns = parts.line.conns.len() as u64;

@@ -271,7 +271,7 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     }
 }
 
-/// The same of a payload of protocol 3.
+/// Takes in the packets of a payload of protocol 3, or those that the turn has room for.
 fn take_packets3(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     let post = stage
         .parts

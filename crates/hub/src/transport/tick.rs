@@ -42,7 +42,7 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
 }
 
 /// Carries out what is due: its share, so that nobody's input waits for the timers of thousands. `behind`: input of some connections is
-/// still unread, so their silence proves nothing and whatever would end them is put off.
+/// still unread, so their silence proves nothing, and deadlines that would end them are put off.
 pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     let now = stage.parts.clock.now.mono_ms;
     let behind = behind || stage.parts.intake.held_back() > 0;
