@@ -14,7 +14,7 @@ use wire::websocket::message::Assembler;
 pub(crate) enum State {
     /// A request head.
     Head,
-    /// The same, and its handler has yet to decide about it. Its bytes wait.
+    /// A request head about which its handler has yet to decide. Its bytes wait.
     Held,
     /// The rest of a POST body of this many bytes.
     Body { len: u32 },

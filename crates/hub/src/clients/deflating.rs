@@ -95,6 +95,7 @@ impl Line {
         let start = log.len();
         write(log);
         let len = log.len() - start;
+        // A short message hardly shrinks, and compressing costs as much as many sends (ADR 7).
         if !exempt && len >= books.config.compression.threshold {
             let deflate = self.deflate_of(Some(conn));
             if deflate != Deflate::Off {

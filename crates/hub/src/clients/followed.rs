@@ -40,6 +40,7 @@ impl Traces {
         let mut all: Followers = SmallVec::new();
         for index in &slot.sockets {
             for trace in self.followers(people, *index) {
+                // A trace of a user may follow several sockets of the session, and is told once.
                 if !all.iter().any(|known| Arc::ptr_eq(known, &trace)) {
                     all.push(trace);
                 }
@@ -64,6 +65,7 @@ impl Traces {
         for trace in &self.live {
             match trace.subject() {
                 Subject::Session(id) => {
+                    // The id is a session's or a socket's.
                     let session = people.sessions.find(id);
                     let session = session.and_then(|session| people.sessions.get(session));
                     let sockets = session.into_iter().flat_map(|slot| slot.sockets.iter());
@@ -90,6 +92,7 @@ impl Traces {
             let socket = people.sockets.get(*index);
             socket.is_some_and(|socket| socket.namespace == namespace)
         });
+        // A socket may have been found in several ways.
         found.sort_unstable();
         found.dedup();
         found

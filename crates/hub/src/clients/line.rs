@@ -44,7 +44,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether the connection speaks TLS, and the next request of its client may come by it: one that another node brought has only one.
+    /// Whether the connection speaks TLS and may bring the next request of its client: one that another node relays brings only one.
     pub(crate) fn is_secure(&self, conn: ConnId) -> bool {
         let slot = self.conns.get(conn);
         slot.is_some_and(|slot| slot.flags.secure && !slot.flags.relayed)
@@ -272,9 +272,11 @@ impl Line {
             let Some(slot) = self.conns.get_mut(*conn) else {
                 continue;
             };
+            // The mark goes now: what follows the write may give the connection output again.
             slot.flags.dirty = false;
             match slot.outbox.submit(*conn) {
                 Some(job) => submission.push(job),
+                // While a backlog waits nothing of the turn is written: it joins the backlog.
                 None => {
                     self.settle(*conn, None, (limits, counts), after);
                 }

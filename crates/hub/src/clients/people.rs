@@ -1,4 +1,4 @@
-//! Who is here: sessions, their sockets, the users behind them, and the namespaces that they are in.
+//! The people of a shard: sessions, their sockets, the users of these, and the namespaces that they are in.
 
 mod audit;
 
@@ -24,7 +24,7 @@ pub(crate) struct People {
     pub(crate) sockets: Table<SocketId, Socket>,
     users: Users,
     pub(crate) namespaces: Namespaces,
-    /// What other nodes are to know of those whom this hub has members for.
+    /// What other nodes are to know of the members that this hub has.
     pub(crate) interest: Interest,
     pub(crate) roll: Roll,
     /// Names of the programs of sessions.
@@ -151,7 +151,7 @@ impl People {
         (socket.namespace == namespace && !socket.flags.nameless).then_some(index)
     }
 
-    /// What fan-out needs to know when a session's transport changes.
+    /// Gives a session's sockets the new transport of the session, for fan-out.
     pub(crate) fn route(
         &mut self,
         session: SessionId,
@@ -222,7 +222,7 @@ impl People {
         }
     }
 
-    /// Who a session was, when its last socket leaves before it.
+    /// Remembers who a session was: its last socket may leave before it.
     pub(crate) fn note_left(&mut self, index: SocketId) {
         let Some(socket) = self.sockets.get(index) else {
             return;
@@ -292,6 +292,7 @@ impl People {
 
     /// Other nodes are told of the first socket of a user, before it is there, and of the last one after it went.
     fn note_user(&mut self, namespace: NamespaceId, name: &str, change: fn(u64) -> Change) {
+        // It is asked before the first socket enters and after the last one left: then the user has none.
         if self.interest.is_watched()
             && self.first_of_user(namespace, name).is_none()
             && let Some(label) = self.namespaces.label(namespace)

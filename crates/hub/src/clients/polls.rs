@@ -41,6 +41,7 @@ impl Polls {
 
     /// Something of its queue was dropped.
     pub(crate) fn note_gap(&mut self, session: SessionId, gap: &mut Gap) {
+        // The client is told once of a gap, however much is dropped in it.
         if *gap == Gap::None {
             self.gapped.push(session);
         }

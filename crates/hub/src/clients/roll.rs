@@ -62,6 +62,7 @@ impl RollCall {
     }
 
     fn tell(&self, word: RollWord) {
+        // The word is counted before a reader can take it, so that the count never wraps.
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.words.push(word);
     }
@@ -135,6 +136,7 @@ impl Roll {
         Some(Telling {
             call,
             anew,
+            // Any of them will do: each is told as it is now (ADR 35).
             changed: self.changed.split_off(rest),
             gone: std::mem::take(&mut self.gone),
         })

@@ -100,7 +100,7 @@ pub(crate) struct Session {
 /// Pings and what answers them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heart {
-    /// Low 32 bits of the millisecond clock at the last ping, whoever sends them.
+    /// Low 32 bits of the millisecond clock at the last ping: the server's, or the client's in protocol 3.
     pub(crate) pinged_ms: u32,
     /// A ping is unanswered.
     pub(crate) awaiting_pong: bool,
@@ -185,7 +185,7 @@ impl Table<SessionId, Session> {
         self.get(session).filter(|slot| !slot.flags.closing)
     }
 
-    /// The same by a key that may name nothing any more.
+    /// The session of a key, if the key still names one and it was not ended.
     pub(crate) fn still_open(&self, key: SessionKey) -> Option<&Session> {
         self.live(key).filter(|slot| !slot.flags.closing)
     }
@@ -517,7 +517,7 @@ impl Rare {
         &self.rates
     }
 
-    /// The same, as they were elsewhere.
+    /// Sets the states of all limiters, as they were in another process.
     pub(crate) fn set_rates(&mut self, rates: impl Iterator<Item = (u32, u64)>) {
         self.rates = rates.collect();
     }
@@ -532,7 +532,7 @@ impl Rare {
         &self.parted.0
     }
 
-    /// The same, as they were elsewhere: the latest of them.
+    /// Sets these hashes, as they were in another process: the latest of them.
     pub(crate) fn set_parted(&mut self, hashes: &[u64]) {
         let latest = hashes.len().saturating_sub(PARTED_MAX);
         self.parted.0 = hashes[latest..].iter().copied().collect();

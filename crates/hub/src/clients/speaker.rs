@@ -16,7 +16,7 @@ use wire::plain;
 use wire::socketio::PacketType;
 use wire::websocket::frame::{self, OpCode};
 
-/// In place of an answer with an empty attachment.
+/// The answer that stands in the place of one with an empty attachment.
 const NO_FRAME: &str = "{\"error\":\"WebTransport has no frame for an empty attachment\"}";
 
 /// What it takes to say something to a client.
@@ -47,7 +47,7 @@ impl Speaker<'_> {
         }
     }
 
-    /// The same where the slot of a socket says it: its session is not looked up.
+    /// Says something in the way that the slot of a socket knows: its session is not looked up.
     pub(crate) fn say_by(&mut self, (session, conn, variant): Way, word: &Word<'_>) {
         let mut message = self.line.buffer();
         variant.dialect.write(&mut message, word);

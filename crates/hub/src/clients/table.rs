@@ -107,7 +107,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
         self.slots.len()
     }
 
-    /// The slot with this number, in use or free; none behind the last one.
+    /// The slot with this number, in use or free; none after the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<I> {
         self.slots.nth(index)
     }

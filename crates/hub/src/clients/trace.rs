@@ -90,7 +90,7 @@ pub struct TraceLine {
     pub bytes: usize,
     /// Its arguments, or their types and sizes.
     pub args: Option<Box<str>>,
-    /// In place of a first argument that is a text, where names are not shown.
+    /// The mark in the place of a first argument that is a text, where names are not shown.
     pub mark: Option<Box<str>>,
     /// Sizes of its attachments.
     pub attachments: Vec<usize>,
@@ -147,9 +147,9 @@ pub enum TraceDecision {
     Backend,
     /// Not carried out, and its sender was told.
     Refused {
-        /// For programs.
+        /// The reason, for programs.
         code: Box<str>,
-        /// For people.
+        /// The reason, for people.
         why: Box<str>,
     },
     /// It came to nothing.
@@ -163,12 +163,12 @@ pub enum TraceDecision {
     Delivered {
         /// So many.
         to: u64,
-        /// Who said it, if a client did.
+        /// The client that said it, if one did.
         by: Option<Speaker>,
     },
     /// The answer to an event.
     Answered {
-        /// Since it was heard, milliseconds; none if nobody followed it then.
+        /// The time since the event was heard, milliseconds; none if nobody followed it then.
         after_ms: Option<u64>,
     },
     /// A socket is in its namespace.
@@ -275,6 +275,7 @@ impl LiveTrace {
             (true, told) if told < max => Some(pace + 1),
             (true, _) => None,
         };
+        // All shards share the lines of one second.
         let told = self
             .pace
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);

@@ -286,7 +286,7 @@ pub(super) fn is_in_share(sid: &Id20, share: u16) -> bool {
     u64::from_be_bytes(random) % SHARE_OF < u64::from(share)
 }
 
-/// For a volatile event whose receiver was not ready.
+/// The decision about a volatile event whose receiver was not ready.
 pub(crate) const NOT_READY: TraceDecision = TraceDecision::Dropped {
     why: "it is volatile, and the client was not ready",
 };

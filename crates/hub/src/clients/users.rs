@@ -96,6 +96,7 @@ impl Users {
         let Some(slot) = self.slots.get_mut(user) else {
             return;
         };
+        // The newest comes first, so nobody walks to the end of the list.
         let after = slot.first.replace(socket);
         if let Some(next) = sockets.get_mut(after) {
             next.place.before = Some(socket);
