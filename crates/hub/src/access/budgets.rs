@@ -115,6 +115,7 @@ impl Budgets {
         let connects = flow(scope.connects, rates.connects);
         let address = flow(scope.address, rates.address);
         let user = flow(scope.user, rates.user);
+        // Addresses have two kinds each, IPv4 and IPv6; users have one, and the last kind stays empty.
         let kinds = [conns, conns, connects, connects, address, address, user];
         let kinds: [Kind; KINDS] =
             std::array::from_fn(|at| kinds.get(at).copied().unwrap_or_default());
@@ -132,7 +133,7 @@ impl Budgets {
         })
     }
 
-    /// Of each kind its budget (0: nodes do not share it), and whether what was used comes back with time.
+    /// The budget of each kind (0: nodes do not share it), and whether what was used comes back with time.
     pub fn kinds(&self) -> [(u32, bool); KINDS] {
         self.kinds.map(|kind| (kind.budget, kind.gcra.is_some()))
     }
@@ -150,6 +151,7 @@ impl Budgets {
             match named {
                 Some(named) if count > share => named.refuse(),
                 Some(_) => {}
+                // Nodes divide a limit anew only for keys that have used half of their part (ADR 34).
                 None if u64::from(count) * 2 > u64::from(share) => self.mark(key),
                 None => {}
             }
@@ -264,6 +266,7 @@ impl Budgets {
         });
         named.share.store(share, Ordering::Relaxed);
         if let Some(gcra) = self.kind(key).gcra {
+            // The state holds as many events as before, so a share that moves brings no second burst (ADR 34).
             named.change(|state_us| gcra.rescaled(state_us, now_us, (before, share)));
         }
     }
@@ -289,7 +292,7 @@ impl Budgets {
         all.collect()
     }
 
-    /// Of each kind that nodes share, what this node may use of a key without a share of its own.
+    /// What this node may use of a key without a share of its own, for each kind that nodes share.
     pub fn rests(&self) -> Vec<(u8, u32)> {
         let kinds = (0..).zip(&self.kinds).filter(|(_, kind)| kind.budget > 0);
         kinds.map(|(kind, _)| (kind, self.rest(kind))).collect()
@@ -324,7 +327,7 @@ impl Budgets {
         self.shares.pin().insert(key, Arc::new(named));
     }
 
-    /// Of each key of a kind that has no share of its own this node may use so much.
+    /// This node may use so much of each key of a kind that has no share of its own.
     pub fn set_rest(&self, kind: u8, share: u32) {
         if let Some(rest) = self.rest.get(usize::from(kind)) {
             rest.store(share, Ordering::Relaxed);

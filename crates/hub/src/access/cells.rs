@@ -44,7 +44,7 @@ impl Shared {
         Self::seeded(rates, [dice.hash_one(1), dice.hash_one(2)])
     }
 
-    /// The same with the places of another process.
+    /// A table with the places of another process.
     pub(crate) fn seeded(rates: &Rates, seed: [u64; 2]) -> Self {
         let all = [rates.user, rates.address, rates.connects];
         let needed = all.iter().any(Option::is_some);
@@ -92,7 +92,7 @@ impl Shared {
         hasher.finish()
     }
 
-    /// The same for a key of a limit that nodes share.
+    /// The place of the state of a key of a limit that nodes share.
     pub(crate) fn place_of_key(&self, key: (u8, u64)) -> u64 {
         let mut hasher = self.hasher();
         key.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Sessions that are to leave: whose time has come, who waits for a quiet moment, and when those that are turned away may come back.
+//! Sessions that are to leave: those whose time has come, those that wait for a pause of their client, and when newcomers may come back.
 
 use crate::tables::slot::{SessionId, SessionKey};
 use foldhash::fast::FixedState;
@@ -87,7 +87,7 @@ fn dealt_ms(within_ms: u64, dice: [u8; 2]) -> u64 {
 pub(crate) struct Pace {
     /// Their times are spread over so long.
     pub(crate) window_ms: u64,
-    /// From its time on, a session that never pauses has so long.
+    /// A session that never pauses has so long after its time has come.
     pub(crate) patience_ms: u64,
 }
 
@@ -188,8 +188,8 @@ impl Leaving {
         self.left_ms(now_ms) + spread_ms(self.pace.window_ms, dice)
     }
 
-    /// The same for a client whose sockets another node takes from this one: it comes while this one waits for that, and the last quarter of
-    /// the time is for its way.
+    /// The same for a client whose sockets another node takes from this one. It has to come while this node waits for that, and the last
+    /// quarter of the time is for its way.
     pub(crate) fn taken_delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
         let within_ms = self.takers_ms() * 3 / 4;
         let window_ms = self.pace.window_ms.max(SPREAD_MIN_MS);
@@ -202,7 +202,8 @@ impl Leaving {
         ends_ms.saturating_sub(now_ms)
     }
 
-    /// The same where nothing is in a hurry: few sessions have a short window, and their clients are no more idle for that.
+    /// Sessions that leave where nothing is in a hurry. Few sessions have a short window, and no client is more idle for that: the time in
+    /// which idle clients are found is added.
     pub(crate) fn at_leisure(now_ms: u64, pace: Pace, sessions: Vec<SessionKey>) -> Self {
         let idle_ms = IDLE_MS_MAX.min(pace.patience_ms);
         let pace = Pace {
@@ -224,7 +225,7 @@ impl Leaving {
         self.has_sent_all() && !self.awaits_others
     }
 
-    /// All sessions are gone, whoever ended them: there is no time to wait for.
+    /// All sessions are gone, sent away or not: there is no time to wait for.
     pub(crate) fn nobody_is_left(&mut self) {
         self.left.clear();
         self.due.clear();
@@ -282,6 +283,7 @@ impl Leaving {
             self.spoke(session, now_ms);
         }
         let spoke_ms = self.spoke.get(&session).copied();
+        // A client without a word since the beginning may have spoken just before it.
         let silent_ms = now_ms - spoke_ms.unwrap_or(self.started_ms);
         let pauses = (QUIET_MS..PAUSE_MS).contains(&silent_ms) || silent_ms >= self.idle_ms;
         let verdict = match now_ms >= due.since_ms + self.pace.patience_ms {

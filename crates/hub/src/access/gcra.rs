@@ -46,6 +46,7 @@ impl Fixed {
     }
 
     fn book(self, (start_us, used): (u64, u64), events: u64) -> u64 {
+        // The number must not grow into the bits of the time.
         start_us | (used + events).min(self.grid_us - 1)
     }
 }
@@ -53,7 +54,7 @@ impl Fixed {
 /// A limit has nothing left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exceeded {
-    /// Until it has something again.
+    /// The time until it has something again.
     pub(crate) wait_us: u64,
 }
 
@@ -70,6 +71,7 @@ impl Gcra {
         let interval_us = (per_us / u64::from(rate.events.max(1))).max(1);
         Self {
             interval_us,
+            // The events of a whole window may come at once, and no more.
             tolerance_us: per_us.saturating_sub(interval_us),
             per_us: per_us.max(1),
             fixed: rate.fixed.then(|| Fixed::new(rate)),

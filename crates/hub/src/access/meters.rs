@@ -49,7 +49,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// The same where nodes share the rate: a share of it is this node's.
+    /// The account with a rate that nodes share: this node has a share of it.
     fn of_share(
         shared: &'a Shared,
         scope: Scope,
@@ -102,6 +102,7 @@ impl<'a> Account<'a> {
     fn write(&self, now_us: u64) {
         let named = self.part.as_ref().and_then(|part| part.named.as_ref());
         match named {
+            // Other shards change this state, too: only what is owed is added.
             Some(named) => named.change(|mut state_us| {
                 self.gcra.owe(&mut state_us, now_us, self.owed);
                 state_us

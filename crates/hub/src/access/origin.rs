@@ -42,6 +42,7 @@ pub(crate) fn is_own(origin: &[u8], host: &[u8]) -> bool {
     if host.is_empty() {
         return false;
     }
+    // Over TLS no other site can stand under our name.
     if origin.strip_prefix(b"https://") == Some(host) {
         return true;
     }

@@ -94,7 +94,7 @@ pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refuse
     }
 }
 
-/// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
+/// A token that was shown anew holds for the namespaces that the session is yet to join, too.
 fn refresh_request_token(people: &mut People, session: SessionId, claims: &Claims) {
     let slot = people.sessions.get_mut(session);
     if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.joining.token.as_deref_mut())
@@ -114,7 +114,7 @@ pub(crate) fn look_at_all_tokens(config: &Config, clock: &mut Clock, people: &mu
     }
 }
 
-/// At a heartbeat: finds the sockets of a session that must be warned before the next one.
+/// Finds, at a heartbeat, the sockets of a session that must be warned before the next heartbeat.
 pub(crate) fn look_at_tokens(
     config: &Config,
     clock: &mut Clock,
