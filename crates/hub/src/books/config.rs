@@ -99,11 +99,11 @@ pub struct Recovery {
 /// Recovery in one namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recover {
-    /// For so long a socket without a transport is kept.
+    /// A socket without a transport is kept for so long.
     pub window: Duration,
     /// The clients that it is for.
     pub offsets: Offsets,
-    /// They may come back to another node.
+    /// Its clients may come back to another node.
     pub goes_abroad: bool,
     /// All that is said there stands in one stream outside of the nodes, which all of them read: clients may come back when their node
     /// died.
@@ -247,7 +247,7 @@ pub struct Admission {
     pub ask_max: Duration,
     /// Memory of the process, percent of what it may have; 0 = no bound.
     pub memory_percent_max: u8,
-    /// From here on the slowest readers are closed; 0 = never.
+    /// Memory from which on the slowest readers are closed, percent; 0 = never.
     pub memory_percent_shed: u8,
 }
 
@@ -393,9 +393,9 @@ impl Exempt {
 /// So many events in so much time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// So many events.
+    /// The number of events.
     pub events: u32,
-    /// In so much time.
+    /// The time for that number.
     pub per: Duration,
     /// Time is cut into windows of `per`, and what a window has is all there is until it ends. Otherwise what was used comes
     /// back evenly: after a burst, one event for each `per / events`.

@@ -26,7 +26,7 @@ impl Step {
     }
 }
 
-/// By how much intervals may grow, and what for.
+/// The lengths that intervals may grow to, and the bound that they grow for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Each length as a multiple of the configured interval, in thousandths.

@@ -115,6 +115,7 @@ impl Places {
     /// A connection leaves a shard to be relayed; `false`: so many are, or no descriptor is left for it.
     pub fn try_relay(&self, relays_max: usize) -> bool {
         let others = self.open() + self.lent.load(Ordering::Relaxed) + self.carried();
+        // A relayed connection has two descriptors (ADR 31).
         let room = (self.max.saturating_sub(others) / 2).min(relays_max);
         let more = |relayed| (relayed < room).then_some(relayed + 1);
         let order = Ordering::Relaxed;

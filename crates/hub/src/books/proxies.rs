@@ -5,7 +5,7 @@ use crate::books::limits::HOPS_MAX;
 use std::net::IpAddr;
 use wire::http;
 
-/// What is believed, and of whom.
+/// The proxies that are believed, and what they say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// Addresses of the proxies whose word is taken.
