@@ -23,7 +23,7 @@ pub struct MemoryWalk {
 }
 
 impl MemoryWalk {
-    /// Counts one slot of the current table; none behind its end.
+    /// Counts one slot of the current table; none after its end.
     fn count(&mut self, parts: &Parts) -> Option<()> {
         let (people, index) = (&parts.people, self.slot);
         match self.table {
