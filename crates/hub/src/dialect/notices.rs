@@ -1,7 +1,7 @@
 //! Events by which the gateway itself speaks to clients. Clients must be able to trust them, so built-in rules relay no event
 //! of these names from one client to others.
 
-/// The process stops; when to come back.
+/// The process stops. The event says when to come back.
 pub const SHUTDOWN: &str = "SERVER_SHUTDOWN";
 /// The token ends soon.
 pub const EXPIRING: &str = "token-expiring";
@@ -11,7 +11,7 @@ pub const REFRESH: &str = "token-refresh";
 pub const ERROR: &str = "error";
 /// How many are in a room.
 pub const PRESENCE: &str = "presence";
-/// Who came into a room and left it; a client asks by it who is there.
+/// Members that came into a room and left it. A client asks by this event who is there.
 pub const WHO: &str = "sockeye:presence";
 /// Something is missing of what was for a client that may come back, although it stayed.
 pub const GAP: &str = "sockeye:gap";

@@ -41,7 +41,7 @@ pub(crate) enum Framing {
     EventStream,
 }
 
-/// In which form a client is told things.
+/// The form in which a client is told things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) dialect: Dialect,
@@ -79,7 +79,7 @@ pub enum Author<'a> {
     Waiting(u64),
     /// A client's.
     Client(SocketKey),
-    /// The same, by the name of its user.
+    /// A client's, by the name of its user.
     User(&'a str),
     /// Another node's, which has stored it.
     Elsewhere,
@@ -246,7 +246,7 @@ fn write_text(out: &mut Vec<u8>, word: &Word<'_>) {
     out.push(b']');
 }
 
-/// Before the content of a frame stands its kind ([`wrap_raw`]).
+/// Appends the content of a frame after its kind, which [`wrap_raw`] reads.
 fn write_raw(out: &mut Vec<u8>, word: &Word<'_>) {
     match raw::frame(word.data, word.attachments) {
         raw::Frame::Text(text) => {
@@ -275,7 +275,7 @@ impl Variant {
     /// Forms in which it stands in a polling payload.
     pub(crate) const POLLED: usize = 4;
 
-    /// Which of these it is. No dialect has both base64 and event streams.
+    /// The number of the form in frames. No dialect has both base64 and event streams.
     pub(crate) fn number(self) -> usize {
         debug_assert_ne!(self.framing, Framing::Polling);
         let second = usize::from(self.framing != Framing::WebSocket);
@@ -289,7 +289,7 @@ impl Variant {
         }
     }
 
-    /// The same of polling payloads. Events wait in one form for clients of both protocols.
+    /// The number of the form in polling payloads. Events wait in one form for clients of both protocols (ADR 43).
     pub(crate) fn polled(self) -> usize {
         usize::from(self.dialect == Dialect::SocketIoMsgpack) + 2 * usize::from(self.offsets)
     }
