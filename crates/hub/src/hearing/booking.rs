@@ -94,7 +94,7 @@ fn over_rate(
     reject(&mut socket, &mut ack, (scope, &meter.message), exceeded)
 }
 
-/// The same where there is no socket that could be told.
+/// Counts a message over a rate where there is no socket that could be told.
 #[cold]
 fn nobody_over_rate(parts: &mut Parts, session: SessionId, scope: Scope) -> bool {
     parts.books.counts.rated[scope as usize] += 1;

@@ -60,7 +60,7 @@ pub(crate) fn join_namespace(
     }
 }
 
-/// The same for a client that waited before a gate for its token's sake.
+/// Asks the handler about a client that waited at a gate: for a verdict about its token, or for the socket that it had.
 fn join_from_gate(stage: &mut Stage, session: SessionId, mut join: Join) {
     // A socket that comes back keeps its id.
     let id = join.socket.unwrap_or_else(|| stage.parts.new_socket_id());

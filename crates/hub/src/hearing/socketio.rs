@@ -73,7 +73,7 @@ pub(crate) fn on_msgpack(stage: &mut Stage, session: SessionId, data: Data<'_>) 
     }
 }
 
-/// What is no packet ends the session; one that waits for its handler's decision gets the decision first.
+/// A message that is no packet ends the session. A session that waits for its handler's decision gets the decision first.
 #[cold]
 fn on_broken(parts: &mut Parts, session: SessionId, text: &str) {
     let slot = parts.people.sessions.get(session);
