@@ -88,7 +88,7 @@ pub(crate) struct Backlog {
     units: VecDeque<Unit>,
     /// What all units cost.
     cost: usize,
-    /// What those cost that make room for newer ones.
+    /// What the units cost that make room for newer ones.
     yielding: usize,
     /// Bytes of the first unit that are out already: that unit is never dropped.
     sent: usize,

@@ -34,6 +34,7 @@ impl Budget {
 
     /// The output is with the kernel. Returns the deliveries that it held.
     pub(crate) fn flushed(&mut self) -> usize {
+        // Letters, lists and rejections count for a whole turn: a flush gives them no new share.
         self.broadcasts = 0;
         std::mem::take(&mut self.deliveries)
     }
@@ -87,6 +88,7 @@ impl Budget {
 
     /// The connection being worked on had its share of rejected messages: a flood must not make others wait.
     pub(crate) fn conn_floods(&self, limits: &Limits) -> bool {
+        // A rejection costs more than a message that passes, because its sender is told (ADR 9).
         let floods = self.rejections_of_conn >= limits.rejections_per_turn;
         floods || self.rejections_of_conn > 0 && self.is_flooded(limits)
     }

@@ -144,6 +144,7 @@ impl TurnLog {
         let at = self.nodes.len() as u32;
         if let Some(node) = self.nodes.get_mut(tail as usize) {
             let last = &mut node.range;
+            // Ranges that touch are one slice: the messages of a turn to a room are one write (ADR 5).
             if last.shared == range.shared && last.start + last.len == range.start {
                 last.len += range.len;
                 return tail;
@@ -214,6 +215,7 @@ impl TurnLog {
                 continue;
             }
             let piece = match range.shared {
+                // The first slow reader makes the copy, and all others share it (ADR 5).
                 true => log.marks[first]
                     .piece
                     .get_or_insert_with(|| Piece::new(bytes, &self.pool))
@@ -228,6 +230,7 @@ impl TurnLog {
     pub(crate) fn clear(&mut self) {
         for log in [&mut self.shared, &mut self.private] {
             log.bytes.clear();
+            // One call of a handler can write far more than a turn's share: that memory goes back.
             if log.bytes.capacity() > LOG_KEEP_BYTES {
                 log.bytes.shrink_to(LOG_KEEP_BYTES);
             }

@@ -38,7 +38,7 @@ pub(crate) enum Flushed {
     Overflow,
 }
 
-/// What follows on a write.
+/// What follows a write.
 #[derive(Debug)]
 pub(crate) enum Settled {
     /// All of it was taken, and there is more.
@@ -111,7 +111,7 @@ impl Outbox {
         *self = Self::default();
     }
 
-    /// What is to be written of this turn. Behind a backlog nothing is.
+    /// What is to be written of this turn: nothing as long as a backlog waits.
     #[inline]
     pub(crate) fn submit(&self, conn: ConnId) -> Option<Job> {
         (self.head != NONE && self.backlog.is_none()).then(|| Job::new(conn, self.head))
@@ -197,6 +197,7 @@ impl Outbox {
     ) -> Flushed {
         let backlog = self.backlog.get_or_insert_with(Default::default);
         let (mut at, mut kept) = (self.head, Ok(()));
+        // Above the bound the session ends, so the rest is not copied.
         while at != NONE && kept.is_ok() {
             kept = log.units(at, &mut skip, |unit, sent| match sent {
                 0 => backlog.push(unit, bytes_max, &mut tally.dropped),

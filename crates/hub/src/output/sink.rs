@@ -78,7 +78,7 @@ impl Job {
 }
 
 impl<'b> Writes<'b> {
-    /// For a sink that learns at once how a write went.
+    /// Writes one after the other, for a sink that learns at once how a write went.
     #[inline]
     pub fn one_by_one(self, mut write: impl FnMut(ConnId, &[IoSlice<'_>]) -> Written) {
         let mut room: Option<Slices<'b>> = None;
@@ -148,7 +148,7 @@ impl<'b> Write<'b> {
 #[derive(Debug, Default)]
 pub(crate) struct Submission(Vec<Job>);
 
-/// The same when a sink has answered them.
+/// Writes that a sink has answered.
 #[derive(Debug)]
 #[must_use = "each outbox must learn how its write went"]
 pub(crate) struct Reaped(Vec<Job>);
