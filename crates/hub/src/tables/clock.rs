@@ -30,7 +30,7 @@ pub(crate) struct Clock {
     pub(crate) expiries: Expiries,
     /// Input of some connections is still unread: nobody may be blamed for silence.
     pub(crate) behind: bool,
-    /// Since when each turn has left input unread.
+    /// The time since which each turn has left input unread.
     behind_since_ms: Option<u64>,
     /// When room counts may be told again.
     pub(crate) announce_due_ms: u64,

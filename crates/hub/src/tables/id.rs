@@ -1,4 +1,4 @@
-//! Who we are and the ids we give out.
+//! The place of a hub, and the ids that it gives out.
 
 use wire::base64url::Id20;
 
@@ -94,6 +94,7 @@ impl Snowflake {
         } else {
             self.count += 1;
             if self.count >> COUNT_BITS != 0 {
+                // A millisecond has 32 ids; the next ones are of the millisecond after it.
                 self.last_ms += 1;
                 self.count = 0;
             }

@@ -109,6 +109,7 @@ impl Reading {
         self.enter(at.log);
         let mut any = false;
         for asked in &mut self.rooms {
+            // Until its history is told the place of a room stays: what the client missed comes after it.
             let is_its = asked.state == State::Told && rooms.contains(&&*asked.name);
             if is_its || faults::is_back(Fault::PlaceOfAnyRoom) {
                 asked.offset = asked.offset.max(Some(at.offset));
@@ -161,7 +162,7 @@ impl Reading {
         }
     }
 
-    /// As far as it had come in another process.
+    /// A stream that goes on from where it was in another process.
     pub(crate) fn restored(record: &handoff::Reading) -> Self {
         let rooms = record.rooms.iter().map(|reached| Asked {
             name: reached.room.as_str().into(),

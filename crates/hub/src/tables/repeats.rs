@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spot {
-    /// The bus, who reads it, and the part of it that has numbers of its own.
+    /// The bus, its reader, and the part of it that has numbers of its own.
     pub source: Arc<str>,
     /// The number there.
     pub number: u64,

@@ -139,7 +139,7 @@ impl<I: SlotId, T, G: Generation> Slab<I, T, G> {
             })
     }
 
-    /// The slot with this number, in use or free; none behind the last one.
+    /// The slot with this number, in use or free; none after the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<I> {
         (index < self.slots()).then(|| I::at(index))
     }

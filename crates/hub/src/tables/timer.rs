@@ -39,13 +39,13 @@ pub(crate) enum ConnTimer {
     Linger,
 }
 
-/// What an id's owner may wait for.
+/// The timers that the owner of an id may wait for.
 pub(crate) trait Timed: Copy + Ord {
     type Kind: Copy + Ord + std::fmt::Debug + 'static;
     /// The kinds that have a lane from the start, by its number. Others get one when the first of them is armed.
     const KINDS: &'static [Self::Kind];
     fn lane(kind: Self::Kind) -> usize;
-    /// The owner of the lane with this number.
+    /// The kind whose lane has this number.
     fn kind(lane: usize) -> Self::Kind;
 }
 
@@ -245,6 +245,7 @@ impl<I: Timed> Timetable<I> {
     /// Arms a timer. `due` must not be earlier than that of the last one of this kind.
     pub(crate) fn arm(&mut self, kind: I::Kind, due: Millis, key: Key<I>) {
         let at = I::lane(kind);
+        // A longer heartbeat has its lane from the first session on that has it (ADR 6).
         if at >= self.lanes.len() {
             self.lanes.resize_with(at + 1, Lane::default);
         }
@@ -329,7 +330,7 @@ impl<I: Timed> Timetable<I> {
     }
 }
 
-/// Whose timers these are.
+/// The kinds of owners that timers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owners {
     Sessions,
