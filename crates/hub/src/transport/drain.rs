@@ -178,7 +178,7 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
     close_idle_conns(parts);
 }
 
-/// Nobody is here, and nobody is away who might be taken by another node.
+/// Whether the hub has no session, and no socket that is away and that another node could take.
 fn is_deserted(parts: &Parts) -> bool {
     parts.people.sessions.len() == 0 && parked(parts) == 0
 }
