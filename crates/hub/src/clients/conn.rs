@@ -80,7 +80,7 @@ pub(crate) struct Flags {
     pub(crate) stalled: bool,
     /// The peer closed its sending side.
     pub(crate) eof: bool,
-    /// Its last answer, to a poll, has packets that exist nowhere else any more.
+    /// The last answer was one to a poll, and has packets that exist nowhere else any more.
     pub(crate) answering: bool,
     /// Counted as a WebSocket.
     pub(crate) websocket: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Flags {
     pub(crate) active: bool,
     /// permessage-deflate was agreed on.
     pub(crate) inflates: bool,
-    /// Its messages may refer to earlier ones.
+    /// Compressed messages of its client may refer to earlier ones.
     pub(crate) inflates_own: bool,
     /// Counted with its address.
     pub(crate) counted: bool,
@@ -102,7 +102,7 @@ pub(crate) struct Flags {
     pub(crate) secure: bool,
     /// It stands for a stream of WebTransport, and its other end is in this process or, if it is relayed, in another node's.
     pub(crate) carried: bool,
-    /// Its client is being asked about: what it sends waits.
+    /// Somebody is asked about its client: what the client sends waits.
     pub(crate) asking: bool,
     /// Other nodes do not know of so many of its sockets: what it is told waits.
     pub(crate) held: u16,

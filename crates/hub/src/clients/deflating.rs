@@ -23,6 +23,7 @@ impl Line {
         if !config.websocket {
             return None;
         }
+        // Whether a window is free is settled here, so nothing is switched off in the middle of a connection (ADR 7).
         let full = self.codecs.windows() >= books.config.limits.takeover_contexts_max;
         let willing = Willing {
             // Frames that later ones refer to cannot be dropped.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Traces {
-    /// Those that follow this socket or its session. Most sockets are followed by nobody: what a subject does not need is not looked up.
+    /// Traces that follow this socket or its session. Most sockets are followed by nobody, so a subject looks up only what it needs.
     pub(crate) fn followers(&self, people: &People, index: SocketId) -> Followers {
         let Some(socket) = people.sockets.get(index) else {
             return Followers::new();
@@ -109,6 +109,7 @@ impl Traces {
         event: &Emit<'_>,
         ack: Option<u64>,
     ) {
+        // The list is taken in any case: it is of this event alone.
         let is_missed = self.take_missed().contains(&key.id());
         let decision = match is_missed {
             true => NOT_READY,

@@ -131,6 +131,7 @@ impl Line {
         let start = log.len();
         write(log);
         if log.len() > start {
+            // Answers, heartbeats and ends are never dropped for a slow client.
             let range = self.log.close(false, start, Fate::Fixed);
             self.push(conn, range);
         }
@@ -142,6 +143,7 @@ impl Line {
             && let Some(slot) = self.conns.get_mut(conn)
         {
             slot.flags.held = slot.flags.held.saturating_add(times);
+            // With a backlog in place the flush writes nothing of this connection.
             slot.outbox.block();
         }
     }
@@ -326,6 +328,7 @@ impl Line {
         if has_gap(&tally.dropped) {
             slot.flags.gap.widen();
         }
+        // Nothing follows most writes: those connections are not looked at once more.
         let (ends, gap) = (slot.state == State::Finishing, slot.flags.gap);
         match flushed {
             Flushed::Waiting if gap != Gap::Fresh => {}

@@ -123,7 +123,7 @@ impl People {
         }
     }
 
-    /// Its client can come back to what it missed.
+    /// Whether the client of a session can come back to what it missed.
     pub(crate) fn is_recoverable(&self, session: &Session) -> bool {
         session.sockets.iter().any(|index| {
             let extra = self.sockets.get(*index);

@@ -75,7 +75,7 @@ pub(crate) struct Roll {
     /// Sockets that changed; each has a flag, and is here once.
     changed: Vec<SocketKey>,
     gone: Vec<Id20>,
-    /// Some that ended were forgotten.
+    /// Sockets that ended were forgotten: the whole roll is called anew.
     anew: bool,
     due_ms: u64,
 }

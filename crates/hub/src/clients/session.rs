@@ -273,6 +273,7 @@ impl Session {
             _ if self.protocol == Protocol::EventStream => Framing::EventStream,
             _ => Framing::WebSocket,
         };
+        // Whether events say their offset is a matter of each socket.
         let offsets = false;
         Variant {
             dialect,
@@ -281,12 +282,12 @@ impl Session {
         }
     }
 
-    /// It has, and has asked for, fewer sockets than it may.
+    /// Whether it may join one more namespace: those that it waits for count as well.
     pub(crate) fn may_join(&self, sockets_max: usize) -> bool {
         self.sockets.len() + self.joining.gates.len() < sockets_max
     }
 
-    /// It speaks the plain protocol, and may come back: it says so first.
+    /// Whether it speaks the plain protocol and may come back: such a client says so first.
     pub(crate) fn resumes(&self) -> bool {
         let speaks = matches!(self.protocol, Protocol::PlainJson | Protocol::PlainMsgpack);
         speaks && self.flags.asks_offsets
@@ -369,7 +370,7 @@ impl Gates {
 pub(crate) enum RequestToken {
     /// Nobody has looked at it yet.
     Unread(Arc<str>),
-    /// It was good, and this is what it says; a refresh makes it say more.
+    /// The token was good, and these are its claims. A refresh puts later ones in their place.
     Good(Claims),
 }
 
@@ -409,9 +410,9 @@ pub(crate) struct Polling {
     pub(crate) encoding: Option<Encoding>,
     /// The last GET, so that it is known when a proxy repeats it.
     pub(crate) last: LastPoll,
-    /// It ended with `parse error`: no more is taken from its client.
+    /// The session ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
-    /// It came by TLS once: its client may ask next on a connection that is kept for it, and that no other process can have.
+    /// The client came by TLS once: it may ask next on a connection that is kept for it, and that no other process can have.
     pub(crate) secure: bool,
 }
 
@@ -435,7 +436,7 @@ pub(crate) struct Probe {
     pub(crate) conn: ConnId,
     /// Low 32 bits of the millisecond clock when it came.
     pub(crate) at_ms: u32,
-    /// Its client takes no binary there.
+    /// The client takes no binary on this WebSocket.
     pub(crate) b64: bool,
 }
 

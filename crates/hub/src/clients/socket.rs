@@ -66,7 +66,7 @@ impl Table<SocketId, Socket> {
         self.live(key).filter(|socket| !socket.flags.gone)
     }
 
-    /// Its client wants an event answered.
+    /// The client of a socket wants an event answered.
     #[inline]
     pub(crate) fn owe_answer(&mut self, key: SocketKey) {
         if let Some(socket) = self.live_mut(key) {

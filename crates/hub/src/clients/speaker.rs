@@ -69,6 +69,7 @@ impl Speaker<'_> {
             self.traces.answer(self.people, to, id, args, attachments);
         }
         let socket = self.people.sockets.live_mut(to);
+        // The slot of a socket that left stays until its handler has been told.
         let Some(socket) = socket.filter(|socket| !socket.flags.gone) else {
             return;
         };

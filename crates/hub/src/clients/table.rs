@@ -49,7 +49,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
         key
     }
 
-    /// Nobody finds it by its id any more.
+    /// From now on nobody finds the slot by its id.
     pub(super) fn unlist(&mut self, slot: I) {
         let id = self.slots.get(slot).and_then(Named::id);
         if let Some(hash) = id.map(hash_of)
@@ -70,7 +70,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
         self.by_id.find(hash_of(id), is_it).copied()
     }
 
-    /// Those that are found by their ids.
+    /// The number of slots that are found by their ids.
     pub(crate) fn listed(&self) -> usize {
         self.by_id.len()
     }

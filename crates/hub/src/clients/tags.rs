@@ -65,7 +65,7 @@ impl Tags {
         self.entries.get_mut(at)?.as_mut()
     }
 
-    /// One fewer has it. The last one takes the text along.
+    /// A number is given back. The text goes with its last use.
     pub(crate) fn release(&mut self, tag: Tag) {
         let Some(entry) = self.entry(tag.0) else {
             return;

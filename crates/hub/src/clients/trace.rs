@@ -40,7 +40,7 @@ pub enum Subject {
 /// What a trace may cost and show.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceBounds {
-    /// It ends by itself then: Unix time, milliseconds.
+    /// The time at which the trace ends by itself: Unix time, milliseconds.
     pub until_ms: u64,
     /// Lines of one second. More are counted and not told.
     pub lines_per_s: u32,
@@ -152,7 +152,7 @@ pub enum TraceDecision {
         /// The reason, for people.
         why: Box<str>,
     },
-    /// It came to nothing.
+    /// The event came to nothing.
     Dropped {
         /// Why.
         why: &'static str,
@@ -161,7 +161,7 @@ pub enum TraceDecision {
     Handled,
     /// Given to sockets of this shard.
     Delivered {
-        /// So many.
+        /// The number of these sockets.
         to: u64,
         /// The client that said it, if one did.
         by: Option<Speaker>,
