@@ -86,7 +86,7 @@ pub struct Budgets {
     secret: [u64; 2],
     addresses: Arc<Addresses>,
     meters: Arc<Shared>,
-    /// It goes on with the shares of another process.
+    /// This process goes on with the shares of the one before.
     goes_on: AtomicBool,
 }
 

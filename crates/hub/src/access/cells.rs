@@ -70,6 +70,7 @@ impl Shared {
             let told = rate.map(|rate| (rate.events, rate.per.as_micros() as u64, rate.fixed));
             told.hash(&mut hasher);
         }
+        // A build that hashes in another way finds these at other places.
         let places = [
             self.place(Scope::User, "a name of a user"),
             self.place(Scope::Address, IpAddr::from(Ipv4Addr::LOCALHOST)),

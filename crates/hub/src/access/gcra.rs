@@ -155,6 +155,7 @@ impl Gcra {
     /// A state that holds as many events when the share has changed. Nobody owes more than a window.
     pub(crate) fn rescaled(self, state_us: u64, now_us: u64, (before, after): (u32, u32)) -> u64 {
         let ahead_us = state_us.saturating_sub(now_us);
+        // A fixed window counts events, whatever the share is.
         if self.fixed.is_some() || ahead_us == 0 || before == after {
             return state_us;
         }
@@ -171,6 +172,7 @@ impl Gcra {
                     state_us & !(fixed.grid_us - 1),
                     state_us & (fixed.grid_us - 1),
                 );
+                // No window begins later than now.
                 start_us.min(now_us & !(fixed.grid_us - 1)) | used
             }
             None => state_us.min(now_us.saturating_add(2 * self.per_us)),

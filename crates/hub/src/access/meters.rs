@@ -16,7 +16,7 @@ struct Part<'a> {
     budgets: &'a Budgets,
     key: Key,
     share: u32,
-    /// Its own share, if it is near the limit.
+    /// The key's own share, if the key is near the limit.
     named: Option<Arc<Share>>,
 }
 
@@ -159,6 +159,7 @@ impl UsedRate {
 
     /// `unbooked`: what the session owes still.
     fn of_account(account: &mut Account<'_>, now_us: u64, unbooked: u8) -> Self {
+        // The account is a copy: what it owes here is not written back.
         account.owe(now_us, unbooked);
         let used = Self::new(account.scope, account.gcra, account.state_us, now_us);
         let nothing = account.part.as_ref().is_some_and(|part| part.share == 0);

@@ -21,7 +21,7 @@ pub(crate) fn spend(
     slot.map_or(Ok(()), |slot| {
         let rare = slot.rare.get_or_insert_default();
         let state_us = rare.rate(number);
-        // It may come from a process with other rates.
+        // The state may come from a process with other rates.
         *state_us = gcra.believed(*state_us, now_us);
         gcra.check(state_us, now_us)
     })

@@ -49,6 +49,7 @@ fn set_rights(people: &mut People, socket: SocketKey, claims: &Claims) {
     let Some(slot) = people.sockets.live_mut(socket) else {
         return;
     };
+    // A new token without grants takes the old ones away.
     if claims.grants.is_some() || claims.label.is_some() || slot.extra.is_some() {
         let extra: &mut Extra = slot.extra.get_or_insert_default();
         extra.grants = claims.grants.clone().map(Box::new);
@@ -158,6 +159,7 @@ pub(crate) fn look_at_token(
 pub(crate) fn await_end(clock: &mut Clock, people: &mut People, index: SocketId, due_s: u64) {
     let key = people.sockets.key(index);
     if let Some(slot) = people.sockets.get_mut(index) {
+        // The mark keeps the next heartbeat from a second entry.
         slot.flags.ending = true;
         clock.expiries.add(due_s, key);
     }

@@ -23,7 +23,7 @@ pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
         return;
     };
     let (peer, reason) = (slot.peer, CloseReason::ProtocolError);
-    // One whose time was up is counted already.
+    // A connection whose time was up is counted already.
     if slot.state == State::Head {
         parts.books.counts.shed += 1;
         parts.books.counts.close(reason);
@@ -73,6 +73,7 @@ fn tell_distrusted(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     }
     let mut names = ["x-forwarded-for", "forwarded"].into_iter();
     let names_client = names.any(|name| head.values(name).next().is_some());
+    // Another shard may have told it in the meantime.
     if names_client && !told.swap(true, Ordering::Relaxed) {
         let notice = Notice::DistrustedProxy { peer };
         parts.outbound.log(notice);
