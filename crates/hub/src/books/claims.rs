@@ -32,7 +32,7 @@ impl Claims {
             + grants.map_or(0, |grants| grants.heap_bytes() - size_of::<Grants>())
     }
 
-    /// They grant at least for as long as those.
+    /// Whether these grant for at least as long as the others.
     pub(crate) fn outlast(&self, others: &Self) -> bool {
         let (Some(end), Some(other)) = (self.expires_s, others.expires_s) else {
             // Claims without an end outlast all others.

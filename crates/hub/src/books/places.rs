@@ -50,7 +50,7 @@ impl Places {
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It has one fewer.
+    /// A shard has one connection less.
     pub fn leave(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -122,7 +122,7 @@ impl Places {
         self.relayed.fetch_update(order, order, more).is_ok()
     }
 
-    /// It is over.
+    /// A relayed connection is over.
     pub fn end_relay(&self) {
         self.relayed.fetch_sub(1, Ordering::Relaxed);
     }
