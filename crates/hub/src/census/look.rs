@@ -179,7 +179,7 @@ pub struct SeenSocket {
     pub data_bytes: usize,
     /// A client that loses this connection can come back to what it missed.
     pub recoverable: bool,
-    /// It came back so.
+    /// Its client came back in this way.
     pub recovered: bool,
 }
 
