@@ -148,17 +148,17 @@ impl<'a> Word<'a> {
 }
 
 impl Dialect {
-    /// Its messages have members.
+    /// Whether its messages are maps with members.
     pub(crate) fn is_plain(self) -> bool {
         matches!(self, Self::PlainJson | Self::PlainMsgpack)
     }
 
-    /// One message is one binary message of the transport.
+    /// Whether a message is one binary message of the transport.
     fn is_binary(self) -> bool {
         matches!(self, Self::SocketIoMsgpack | Self::PlainMsgpack)
     }
 
-    /// Attachments follow the message.
+    /// Whether attachments follow the message.
     pub(crate) fn attaches(self) -> bool {
         matches!(self, Self::SocketIo | Self::SocketIo3)
     }
