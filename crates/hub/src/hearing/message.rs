@@ -43,7 +43,7 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
             plain::on_plain(stage, session, data)
         }
         (Protocol::PlainRaw, data) => plain::on_raw(stage, session, data),
-        // It cannot speak.
+        // A client of an event stream cannot speak.
         (Protocol::EventStream, _) => {}
         (Protocol::EngineIo | Protocol::Raw, data) => {
             let key = stage.parts.people.sessions.key(session);

@@ -45,7 +45,7 @@ pub(crate) fn set_asking(parts: &mut Parts, session: SessionId, asking: bool) ->
     Some(conn)
 }
 
-/// Its client need not wait any longer: what it said meanwhile is read.
+/// The client of a plain session need not wait any longer: what it said meanwhile is read.
 pub(crate) fn go_on(stage: &mut Stage, session: SessionId) {
     if let Some(conn) = set_asking(&mut stage.parts, session, false) {
         stage.parts.intake.revive(&mut stage.parts.line.conns, conn);
