@@ -24,7 +24,7 @@ impl Fate {
         }
     }
 
-    /// It makes room for newer units.
+    /// Whether the unit makes room for newer ones.
     fn yields(self) -> bool {
         matches!(
             self.policy(),

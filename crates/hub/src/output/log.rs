@@ -203,7 +203,7 @@ impl TurnLog {
             let (first, fate) = (number, log.marks[number].fate);
             let sent = (*skip).min((log.marks[number].end - start) as usize);
             *skip -= sent;
-            // Nobody shares these, and none of them may be dropped: they need not be told apart.
+            // Nobody shares private units, and none of this fate may be dropped: they need not be told apart.
             let joins = |mark: &Mark| !range.shared && fate == Fate::Fixed && mark.fate == fate;
             while sent == 0 && log.marks[number].end < end && joins(&log.marks[number + 1]) {
                 number += 1;

@@ -41,7 +41,7 @@ pub(crate) enum Flushed {
 /// What follows a write.
 #[derive(Debug)]
 pub(crate) enum Settled {
-    /// All of it was taken, and there is more.
+    /// All bytes were taken, and there are more.
     More(Job),
     Done(Flushed),
 }

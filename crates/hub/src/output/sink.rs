@@ -20,11 +20,11 @@ pub type Slices<'b> = [IoSlice<'b>; SLICES];
 /// How a write went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// So many were taken; if that is not all, no more are for now.
+    /// So many bytes were taken. If these are not all, no more are taken for now.
     Bytes(usize),
-    /// So many were taken, perhaps all, and some of them wait in the sink: no more for now.
+    /// So many bytes were taken, perhaps all, and some of them wait in the sink: no more are taken for now.
     Held(usize),
-    /// None for now.
+    /// No bytes are taken for now.
     WouldBlock,
     /// The connection is broken.
     Gone,
