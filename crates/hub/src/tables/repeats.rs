@@ -108,7 +108,7 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Whether it was carried out here.
+    /// Whether a command was carried out here.
     pub(crate) fn has(&self, spot: &Spot, now_ms: u64) -> bool {
         if spot.is_word() {
             let author = self.authors.get(&spot.source);
@@ -119,7 +119,7 @@ impl Repeats {
         page.is_some_and(|page| !page.is_old(now_ms) && page.marks[at] == spot.mark())
     }
 
-    /// It is carried out now; `false`: it was before.
+    /// Takes a command that is carried out now; `false`: it was carried out before.
     pub(crate) fn take(&mut self, spot: &Spot, now_ms: u64) -> bool {
         let (number, at) = spot.page();
         let is_known = self.sources.get(&spot.source);

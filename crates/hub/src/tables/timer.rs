@@ -70,7 +70,7 @@ impl Timed for SessionId {
             SessionTimer::Upgrade => 4,
             SessionTimer::PollClose => 5,
             SessionTimer::Attachments => 6,
-            // Those of longer intervals: two of each length, from the second length on.
+            // Longer intervals have two lanes for each length, from the second length on.
             SessionTimer::Ping(step) => Self::KINDS.len() + 2 * (step.number() - 1),
             SessionTimer::PlainPing(step) => Self::KINDS.len() + 2 * (step.number() - 1) + 1,
         }
@@ -293,6 +293,7 @@ impl<I: Timed> Timetable<I> {
             self.ended = 0;
             let lanes = self.lanes.iter().map(|lane| lane.chunks.len());
             self.unswept = lanes.max().unwrap_or(0);
+            // Odd timers are few, so they are swept at once (ADR 6).
             self.odd.retain(|Reverse((_, _, key))| !is_settled(*key));
         }
         // From the back: chunks that a sweep removes move none of those that it has still to look at.
