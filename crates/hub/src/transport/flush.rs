@@ -16,8 +16,8 @@ use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
 use crate::transport::polling;
 
-/// Connections that are handed over at once: what one system call of many sends pays for, and still in the nearest cache when
-/// their results come.
+/// Connections that are handed over at once. So many are worth a system call for all of them, and are still in the nearest cache
+/// when their results come.
 const BATCH: usize = 64;
 
 /// Writes what the turn produced: at most a few calls per connection.

@@ -13,7 +13,7 @@ pub(crate) fn begin(line: &mut Line, intake: &mut Intake) {
     intake.begin();
 }
 
-/// A session of this connection had messages rejected of late.
+/// Whether a session of this connection had messages rejected of late.
 pub(crate) fn floods(line: &Line, people: &People, conn: ConnId) -> bool {
     let slot = line.conns.get(conn);
     let session = slot.and_then(|slot| people.sessions.get(slot.session));

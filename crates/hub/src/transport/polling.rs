@@ -22,8 +22,8 @@ const TEXT: &str = "text/plain; charset=UTF-8";
 const BINARY: &str = "application/octet-stream";
 const SCRIPT: &str = "text/javascript; charset=UTF-8";
 
-/// Clients that take any number of packets in one answer say so by their name: browsers, and the JavaScript client's own requests
-/// in Node. Others may be python-engineio, which breaks off at the seventeenth.
+/// Whether the client takes any number of packets in one answer. Browsers and the JavaScript client in Node do, and are known by their
+/// names. Others may be python-engineio, which breaks off at the seventeenth packet.
 fn is_javascript(head: &Head<'_>) -> bool {
     head.header("user-agent").is_some_and(|agent| {
         agent.starts_with(b"Mozilla/") || agent.starts_with(b"node-XMLHttpRequest")
@@ -197,7 +197,7 @@ pub(crate) fn answer_polls(parts: &mut Parts) {
         let Some(polling) = slot.polling.as_deref_mut() else {
             continue;
         };
-        // `release` lists a held session again, and the next poll one that has none waiting.
+        // A held session is listed again when it is released, and one without a waiting poll by its next poll.
         if polling.get.is_none() || polling.held > 0 {
             continue;
         }

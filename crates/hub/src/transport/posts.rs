@@ -262,7 +262,7 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
         };
         at += end + 1;
         packets += 1;
-        // With all bytes taken in, the empty packet after a trailing separator would pass (protocol 3.3).
+        // If all bytes counted as taken, the empty packet after a trailing separator would pass (protocol 3.3).
         if at < body.len()
             && (packets == POST_PACKETS_PER_TURN || pace::why_yield(&stage.parts, 0).is_some())
         {

@@ -1,5 +1,5 @@
-//! The plain protocol in Server-Sent Events (WHATWG HTML §9.2): a client that asks for rooms and hears what is said there. What it is
-//! told, and in which words, is no matter of this file; here are its request, the beginning of its answer, and its heartbeat.
+//! The plain protocol in Server-Sent Events (WHATWG HTML §9.2): a client asks for rooms and hears what is said there. This file owns its
+//! request and the beginning of its session, and not what it is told.
 
 use crate::clients::conn::State;
 use crate::clients::session::{Protocol, Stream};
