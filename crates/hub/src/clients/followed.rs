@@ -226,7 +226,7 @@ impl Traces {
     pub(crate) fn refusal(&mut self, people: &People, socket: SocketKey, code: &str, why: &str) {
         let refusal = (trace::name(code), trace::name(why));
         if let Some(hearing) = &mut self.hearing {
-            // The event's own line tells of the refusal, and the first one is the cause.
+            // The event's own line tells of the refusal. Of several, the first is the cause.
             hearing.refusal.get_or_insert(refusal);
             return;
         }

@@ -62,7 +62,7 @@ impl Intake {
 
     /// What waits on the connection can be worked on now.
     pub(crate) fn go_on(&mut self, conn: ConnId, slot: &mut Conn) {
-        // It goes by the list of those that stopped, so that it has no more than its share of a turn.
+        // The connection joins those that stopped, so that it has no more than its share of a turn.
         if !std::mem::replace(&mut slot.flags.stalled, true) {
             self.stalled.push(conn);
         }

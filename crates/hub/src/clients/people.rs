@@ -292,7 +292,7 @@ impl People {
 
     /// Other nodes are told of the first socket of a user, before it is there, and of the last one after it went.
     fn note_user(&mut self, namespace: NamespaceId, name: &str, change: fn(u64) -> Change) {
-        // It is asked before the first socket enters and after the last one left: then the user has none.
+        // Callers come before the first socket enters and after the last one left: then the user has none.
         if self.interest.is_watched()
             && self.first_of_user(namespace, name).is_none()
             && let Some(label) = self.namespaces.label(namespace)

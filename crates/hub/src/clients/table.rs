@@ -1,5 +1,5 @@
-//! Slots that everybody reads and changes, and that only this wing adds and takes away: indexes, timers and counts that go with a
-//! slot are then seen to in one place.
+//! Slots that everybody reads and changes. Only this wing adds them and takes them away, so that indexes, timers and counts of a slot
+//! are seen to in one place.
 
 use crate::tables::slab::Slab;
 use crate::tables::slot::{Key, SlotId};
