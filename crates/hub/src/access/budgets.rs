@@ -140,7 +140,7 @@ impl Budgets {
 
     // ---- for the shards -----------------------------------------------------------------------------------------------------
 
-    /// The number of connections that this node may have of an address, which has this many now; `None`: nodes do not share that limit.
+    /// The number of connections that this node may have of an address. `count`: it has so many now. `None`: nodes do not share that limit.
     pub(crate) fn conns_of(&self, address: IpAddr, count: u32) -> Option<u32> {
         let key = of_address(CONNS, address);
         self.is_shared(key.0).then(|| {

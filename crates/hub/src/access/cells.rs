@@ -16,9 +16,9 @@ const _: () = assert!(CELLS == STATES_OF_PAGE * TABLE_PAGES_MAX as usize);
 /// Cells of one key.
 const WAYS: usize = 4;
 
-/// Limiter states of users and addresses, over all shards. The table has a fixed size and no entries to add or forget: a key
-/// has four cells, and the earliest of their times bounds its own from above, since others can only push cells forward. A key
-/// that shares all four with busy ones may be held to what these leave of its rate.
+/// Limiter states of users and addresses, over all shards. The table has a fixed size and no entries to add or forget. A key has
+/// four cells. Other keys can only push a cell forward, so the earliest of the four times bounds the key's own from above. A key that
+/// shares all four with busy ones may be held to what these leave of its rate.
 #[derive(Debug)]
 pub struct Shared {
     cells: Vec<AtomicU64>,

@@ -21,7 +21,7 @@ struct Part<'a> {
 }
 
 /// A limiter's state as it was found in the shared table, to be changed and written back. Two shards may do so within the same
-/// nanoseconds for what only one had left, and one of their bookings be lost: an exact count would cost more than it is worth here.
+/// nanoseconds, and one of their bookings is lost then. An exact count would cost more than it is worth here.
 struct Account<'a> {
     shared: &'a Shared,
     scope: Scope,
@@ -187,8 +187,8 @@ pub(crate) struct Meters {
     pub(crate) dry_run: bool,
     /// Some rate holds for messages.
     pub(crate) any: bool,
-    /// Messages of a session that are booked with its user and address at a time, at most: the table is further away than the
-    /// session, and while much of a large rate is left it need not be known to the last message. 0 = there is no such rate.
+    /// Messages of a session that are booked with its user and address at a time, at most. The table is further away than the session,
+    /// and what is left of a large rate need not be known to the last message while it is much. 0 = there is no such rate.
     lot: u8,
     shared: Arc<Shared>,
     /// Rates that nodes share.
@@ -247,9 +247,9 @@ impl Meters {
         Ok(())
     }
 
-    /// Books a message with all who have to answer for it, or with none, and in any case what its session owes for those before.
-    /// Returns how many more the session may send before the next booking: none once half of a rate is gone, before that as many
-    /// as it has paid for so far (1, 3, 7, 15), so that a crowd of short sessions is counted nearly as exactly as a single long one.
+    /// Books a message with its user and its address, or with none of them. What the session owes for earlier ones is booked in any case.
+    /// Returns how many more the session may send before the next booking: none once half of a rate is gone, before that as many as it
+    /// has paid for so far (1, 3, 7, 15). So a crowd of short sessions is counted nearly as exactly as a single long one.
     pub(crate) fn book(
         &self,
         sender: Sender<'_>,

@@ -57,7 +57,7 @@ fn set_rights(people: &mut People, socket: SocketKey, claims: &Claims) {
     }
 }
 
-/// A new token for a socket: the same user's, and not one that ends sooner. Returns when it ends.
+/// Takes a new token for a socket: it has to be of the same user and must not end sooner. Returns when it ends.
 pub(crate) fn refresh(
     people: &mut People,
     socket: SocketKey,
