@@ -75,7 +75,7 @@ fn holds(names: &[String], room: &str) -> bool {
     names.iter().any(|name| name == "*" || name == room)
 }
 
-/// A token that grants nothing: what its client is told, and what operators are.
+/// A token that grants nothing: what its client is told, and what operators are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// What the client is told.

@@ -37,8 +37,8 @@ pub(crate) const PAGE_BYTES: usize = 64 * 1024;
 const _: () = assert!(
     SMALL_SHARES || PAGE_SOCKETS * 4 <= CHORES_PER_TURN && PAGE_BYTES * 4 <= LIST_BYTES_PER_TURN
 );
-/// What a turn does of each kind of work that no input asks for: timers of a table, acks that are late, ends of tokens, sockets
-/// that lists describe, rooms that are announced, clients that are told of a shutdown. The rest follows in the next turns, which begin at once.
+/// What a turn does of each kind of work that no input asks for: timers of a table, late acks, ends of tokens, sockets of lists,
+/// announcements of rooms, notices of a shutdown. The rest follows in the next turns, which begin at once.
 pub const CHORES_PER_TURN: usize = 1024;
 /// Messages of other shards that are worked on in one turn.
 pub(crate) const MAILS_PER_TURN: usize = 4096;
@@ -80,8 +80,8 @@ const _: () = assert!(POST_PACKETS_PER_TURN <= Limits::DEFAULT.post_packets_max)
 /// its sockets name few.
 pub(crate) const PARTED_MAX: usize = 32;
 
-/// Times that a session may show a new token in a minute, or once for each of its namespaces if they can be more: looking at a
-/// token costs more than taking a message.
+/// Times that a session may show a new token in a minute; if it may have more namespaces, once for each of them. There is a bound
+/// because looking at a token costs more than taking a message.
 pub(crate) const REFRESHES: u32 = 30;
 pub(crate) const REFRESHES_PER: Duration = Duration::from_secs(60);
 
@@ -118,8 +118,8 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// A started WebSocket message or POST body must be complete by then.
     pub message_timeout: Duration,
-    /// An HTTP connection without a request is closed after this; longer than a heartbeat, because a client whose kept-alive
-    /// connection is cut while it posts a pong takes it for a transport error.
+    /// An HTTP connection without a request is closed after this. It is longer than a heartbeat: a client whose kept-alive connection is
+    /// cut while it posts a pong takes that for a transport error.
     pub keep_alive_timeout: Duration,
     /// A peer that does not answer our close frame is cut after this.
     pub close_timeout: Duration,
@@ -174,8 +174,8 @@ pub struct Limits {
     pub rejections_per_turn: u32,
     /// Bytes read from one connection per turn (fairness, F30).
     pub read_bytes_per_turn: usize,
-    /// Steps of TLS handshakes between two turns. They also get no more time than the turn took, but for one step: established
-    /// connections do not wait for the arithmetic of those that come.
+    /// Steps of TLS handshakes between two turns. But for one step they also get no more time than the turn took, so that established
+    /// connections do not wait for the arithmetic of newcomers.
     pub tls_handshakes_per_turn: usize,
 }
 

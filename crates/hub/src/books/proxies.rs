@@ -1,5 +1,5 @@
-//! The word that is taken for a client's address. Anybody can write a header, so only what a trusted proxy says counts, and of a
-//! list of addresses only as much as trusted proxies appended: the client is the rightmost address that is none of theirs.
+//! The word that is taken for a client's address. Anybody can write a header, so only what a trusted proxy says counts. Of a list of
+//! addresses only what trusted proxies appended counts: the client is the rightmost address that is none of theirs.
 
 use crate::books::limits::HOPS_MAX;
 use std::net::IpAddr;
