@@ -126,8 +126,8 @@ pub struct SeenSession {
     pub input_bytes: usize,
     /// How long the last ping is unanswered, milliseconds; none if it was answered.
     pub silent_ms: Option<u32>,
-    /// The time from its last ping that was answered to the answer, milliseconds, 65,535 at most; none before the first, and of clients that ping
-    /// by themselves.
+    /// The time from its last answered ping to the answer, milliseconds, 65,535 at most. There is none before the first answer, and none of
+    /// clients that ping by themselves.
     pub round_trip_ms: Option<u16>,
     /// Messages that were rejected for their rate, less those accepted since.
     pub rejections: u16,
