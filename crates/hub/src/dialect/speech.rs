@@ -50,8 +50,8 @@ pub(crate) struct Variant {
     pub(crate) offsets: bool,
 }
 
-/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
-/// each: plain clients get null where an attachment is referred to again. Names that only the libraries may emit
+/// An event to send. `args` are raw JSON elements separated by commas. `attachments` are what placeholders in them stand for, one each:
+/// where an attachment is referred to again, plain clients get null. Names that only the libraries may emit
 /// ([`socketio::is_reserved`]) are not sent, but logged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emit<'a> {
@@ -199,8 +199,8 @@ impl Dialect {
     }
 }
 
-/// Clients of protocol 3 know the id of their socket already, and take the message of a refusal alone, or the data that
-/// stand for it.
+/// The word as clients of protocol 3 take it. They know the id of their socket already. Of a refusal they take the message alone, or
+/// the data if there are some.
 fn in_words_of_3<'a>(word: &Word<'a>) -> Word<'a> {
     let data = match word.kind {
         PacketType::Connect => "",
