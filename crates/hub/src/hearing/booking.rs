@@ -34,8 +34,8 @@ pub(crate) fn stranger_within_rates(parts: &mut Parts, session: SessionId) -> bo
     }
 }
 
-/// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
-/// without having waited: `false`.
+/// Books a CONNECT. `false`: it is over a rate. Its sender is told so in the answer that it waits for, and is forgiven what it sends to
+/// that namespace without having waited.
 pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namespace: &str) -> bool {
     if !parts.access.meters.any {
         return true;

@@ -42,7 +42,8 @@ fn authenticate_plain(stage: &mut Stage, session: SessionId) {
     }
 }
 
-/// A plain session has one socket from the start, or from when its token was found good; one that may come back, when it has said so.
+/// A plain session begins. It has one socket at once, or when its token was found good. A client that may come back gets its socket when
+/// it has said whether it does.
 pub(crate) fn open_plain(stage: &mut Stage, session: SessionId) {
     if plain_gate::waits_for_resume(&stage.parts, session) {
         return;

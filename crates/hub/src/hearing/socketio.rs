@@ -260,8 +260,9 @@ fn auth_of(query: &str) -> String {
     String::from_utf8_lossy(&auth).into_owned()
 }
 
-/// A packet for a namespace the client is not in. A client may not know yet that the server removed it or, for a rate, did not let it in, and
-/// its callbacks may answer after its own DISCONNECT: such a packet counts as a message. One for any other namespace is an error.
+/// A packet for a namespace that the client is not in. One for a namespace that it left counts as a message: the client may not know yet
+/// that the server removed it or did not let it in for a rate, and its callbacks may answer after its own DISCONNECT. One for any other
+/// namespace is an error.
 fn on_stranger(parts: &mut Parts, session: SessionId, was_in: bool) {
     if !was_in {
         parse_error(parts, session);
