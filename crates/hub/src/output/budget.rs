@@ -69,7 +69,7 @@ impl Budget {
         self.rejections_of_conn += 1;
     }
 
-    /// The turn has done its share. A flush costs a call per receiver, however much it brings: for rooms so large that a few
+    /// Whether the turn has done its share. A flush costs a call per receiver, however much it brings. Where rooms are so large that a few
     /// events are a turn's share, some more events make each call worth while.
     pub(crate) fn is_spent(&self, limits: &Limits, log_bytes: usize) -> bool {
         let delivered = self.deliveries >= limits.deliveries_per_turn

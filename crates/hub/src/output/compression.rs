@@ -1,5 +1,5 @@
-//! Compressed messages (RFC 7692) and compressed answers to polls: who agreed to what, the compressors of a hub, and the few
-//! windows that connections keep for themselves.
+//! Compressed messages (RFC 7692) and compressed answers to polls: the ways that connections agreed to, the compressors of a hub, and the
+//! few windows that connections keep for themselves.
 //!
 //! One compressor serves everybody: it forgets each message before the next, so a broadcast is compressed once and no message
 //! can tell anything about another one.

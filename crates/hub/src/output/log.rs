@@ -1,6 +1,6 @@
-//! The output of a turn. Every outgoing byte is encoded once, into one of two logs (`shared` for what many receive, `private`
-//! for what one receives), and a connection only notes ranges of them; ranges that touch become one. So a room's sixteen
-//! messages of a turn reach each member by one write of one slice, and nothing is allocated per delivery.
+//! The output of a turn. Every outgoing byte is encoded once, into one of two logs: `shared` for what many receive, `private` for what
+//! one receives. A connection only notes ranges of them, and ranges that touch become one. So a room's sixteen messages of a turn
+//! reach each member by one write of one slice, and nothing is allocated per delivery.
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 

@@ -2,7 +2,7 @@
 //!
 //! The two halves are in one call. A sink may write each as it comes, or submit all of them first and reap the results after that,
 //! in any order. The bytes are borrowed until the call returns, so they cannot move or be freed under a kernel that still reads
-//! them; and only [`Reaped`], which the call leaves behind, lets an outbox go on.
+//! them. Only [`Reaped`], which the call returns, lets an outbox go on.
 //!
 //! HOT PATH: no allocation (once warm), no lock; one dyn call per batch.
 
