@@ -38,8 +38,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Whether this turn left input unread. Silence is excused for a while: connections are read in turn, so after that even a busy
-    /// shard has heard everyone, and one flood must not keep all the silent ones alive.
+    /// Notes whether this turn left input unread. Silence is then excused for a while, and not for ever: connections are read in turn, so
+    /// after that time even a busy shard has heard everyone, and one flood must not keep all the silent ones alive.
     pub(crate) fn fall_behind(&mut self, behind: bool) {
         let now_ms = self.now.mono_ms;
         let since_ms = self.behind_since_ms.unwrap_or(now_ms);

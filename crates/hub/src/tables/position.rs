@@ -109,7 +109,7 @@ impl Reading {
         self.enter(at.log);
         let mut any = false;
         for asked in &mut self.rooms {
-            // Until its history is told the place of a room stays: what the client missed comes after it.
+            // Until its history is told, the place of a room stays: what the client missed comes after that place.
             let is_its = asked.state == State::Told && rooms.contains(&&*asked.name);
             if is_its || faults::is_back(Fault::PlaceOfAnyRoom) {
                 asked.offset = asked.offset.max(Some(at.offset));

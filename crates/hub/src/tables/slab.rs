@@ -1,5 +1,5 @@
-//! Slots in pages: growing never moves a slot, so a million connections are added without one long copy, and an index with
-//! its generation names a slot for as long as it lives.
+//! Slots in pages. Growing never moves a slot, so a million connections are added without one long copy. An index with its generation
+//! names a slot for as long as it lives.
 
 use crate::tables::slot::{Key, SlotId};
 

@@ -1,6 +1,6 @@
-//! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop,
-//! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that: when others come in after it, or
-//! when more owners have ended than are left. Odd durations go through a heap.
+//! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop. A timer
+//! whose slot has moved on is ignored when it comes up. It is forgotten earlier when others are armed after it, or when more owners
+//! have ended than are left. Odd durations go through a heap.
 
 use crate::books::heartbeat::Step;
 use crate::tables::slot::{AskId, ConnId, Key, SessionId};
@@ -245,7 +245,7 @@ impl<I: Timed> Timetable<I> {
     /// Arms a timer. `due` must not be earlier than that of the last one of this kind.
     pub(crate) fn arm(&mut self, kind: I::Kind, due: Millis, key: Key<I>) {
         let at = I::lane(kind);
-        // A longer heartbeat has its lane from the first session on that has it (ADR 6).
+        // A longer heartbeat gets its lane with the first session that has it (ADR 6).
         if at >= self.lanes.len() {
             self.lanes.resize_with(at + 1, Lane::default);
         }
