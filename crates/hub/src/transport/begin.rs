@@ -59,6 +59,7 @@ pub(crate) fn new_session(
         .people
         .agents
         .take(&String::from_utf8_lossy(agent));
+    // Most configurations keep nothing of a request, and pay for no box.
     if stage.parts.books.config.keep_handshake || stage.reads_requests {
         let rare = session.rare.get_or_insert_default();
         if stage.parts.books.config.keep_handshake {
@@ -70,12 +71,15 @@ pub(crate) fn new_session(
     }
     if stage.parts.books.config.auth.enabled {
         let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
+        // The token is looked at when a namespace is to be joined, and not before.
         session.joining.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
     session.flags.b64 = query.base64;
+    // Plain clients ask by the same parameter, but their query is not read as one of Engine.IO's.
     let asks = http::query_param(head.query, "recovery");
     let asks = asks.is_some_and(|asks| !asks.is_empty() && asks != "0");
     session.flags.asks_offsets = query.recovery || asks && protocol.is_plain_websocket();
+    // The newcomer is one of the sessions that its interval depends on, so it is counted first.
     stage.parts.access.admission.session_came();
     session.heart.step = step(&stage.parts, protocol);
     stage.parts.people.insert_session(session)

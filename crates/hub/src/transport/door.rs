@@ -80,6 +80,7 @@ fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
 
 /// The door for newcomers, whatever they speak: whether this one gets in now. If not, it was told when to come again.
 pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Protocol) -> bool {
+    // A drain lets nobody in, whatever was decided before.
     if stage.parts.access.drain.is_on() {
         let delay_ms = drain::delay_ms(&mut stage.parts);
         stage.parts.answers().refuse_draining(conn, delay_ms);
@@ -152,6 +153,7 @@ fn carry_out(parts: &mut Parts, conn: ConnId, head: &Head<'_>, decision: Opening
                 .after(parts.books.config.limits.handshake_timeout);
             let key = parts.line.conns.key(conn);
             let timers = &mut parts.clock.timers.conns;
+            // In its lane this timer would be forgotten: the connection has shown a whole head already (`Line::arm`).
             timers.arm_odd(ConnTimer::Handshake, due_ms, key);
             parts.access.held.hold(conn, due_ms);
             if let Some(slot) = parts.line.conns.get_mut(conn) {

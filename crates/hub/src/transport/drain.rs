@@ -37,6 +37,7 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
         None => sessions.len(),
         Some(before) => {
             let untold: HashSet<SessionKey> = before.untold().iter().copied().collect();
+            // Sessions whose clients know come last in the list, and so leave first.
             sessions.sort_by_key(|session| !untold.contains(session));
             sessions.partition_point(|session| untold.contains(session))
         }

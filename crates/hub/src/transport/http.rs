@@ -158,6 +158,7 @@ fn is_carried_as_asked(parts: &mut Parts, conn: ConnId, query: &Query<'_>) -> bo
 fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
     let is = |path: &Option<String>| path.as_deref() == Some(head.path);
     if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
+        // The bundles of the client have the same path (protocol 3.8), and the control plane serves them.
         let bundle =
             rest.starts_with("socket.io.") && matches!(head.method, Method::Get | Method::Head);
         return if bundle {
@@ -173,7 +174,7 @@ fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
     {
         return Endpoint::Engine(Protocol::EngineIo);
     }
-    // At `/` they stand beside the pages: what asks for no WebSocket is for them.
+    // At `/` these endpoints stand beside the pages: a request for no WebSocket is for the pages.
     let is_free = head.path != "/" || handshake::wants_upgrade(head);
     if is(&config.plain_path) && is_free {
         return Endpoint::Plain;
@@ -426,6 +427,7 @@ fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) -> Result<(),
     let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
     let protocol = match chosen {
         Some("sockeye.msgpack") => Protocol::PlainMsgpack,
+        // A client that offers no subprotocol speaks JSON.
         _ => Protocol::PlainJson,
     };
     if door::admits(stage, conn, head, protocol) {

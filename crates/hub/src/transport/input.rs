@@ -251,6 +251,7 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
 fn hold_publisher(parts: &mut Parts, conn: ConnId) {
     if parts.intake.waits_for_mailbox() {
         stash::stall(parts, conn, Limit::Mailbox);
+        // The next input is not held for what this one sent.
         parts.intake.begin();
     }
 }

@@ -45,6 +45,7 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
 /// still unread, so their silence proves nothing, and deadlines that would end them are put off.
 pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     let now = stage.parts.clock.now.mono_ms;
+    // Connections that wait for a mailbox are not read either.
     let behind = behind || stage.parts.intake.held_back() > 0;
     stage.parts.clock.fall_behind(behind);
     for owners in Owners::ALL {

@@ -78,6 +78,7 @@ fn on_conn_timer(parts: &mut Parts, kind: ConnTimer, conn: ConnId) {
             let timeout = parts.books.config.limits.keep_alive_timeout;
             match slot.state {
                 State::Head if !active => ending::lost(parts, conn, CloseReason::TransportClose),
+                // A connection that served a request meanwhile, or serves one now, is not idle.
                 State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
                     slot.flags.keep_alive_timer = true;
                     parts
