@@ -1,4 +1,5 @@
-//! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric (`sockeye_limit_hits_total{limit=…}`).
+//! Every bound of the data plane, its default and the place where it bites. Each bound has a policy and a metric
+//! (`sockeye_limit_hits_total{limit=…}`).
 
 use std::time::Duration;
 pub use wire::http::{HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};

@@ -1,5 +1,6 @@
-//! Places for connections, as all parts of the process count them: each takes a descriptor, and one that is relayed to another node
-//! or brought by a carrier takes two. Listeners beside those of clients have a few descriptors of their own; for more connections they borrow places.
+//! Places for connections, as all parts of the process count them. Each connection takes a descriptor, and one that is relayed to another
+//! node or brought by a carrier takes two. Listeners beside those of clients have a few descriptors of their own; for more connections
+//! they borrow places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
