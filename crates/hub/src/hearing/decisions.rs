@@ -62,6 +62,7 @@ fn decided(stage: &mut Stage, key: AskKey, decision: Result<(), Refusal>) {
 }
 
 fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal>) {
+    // The session may have ended while its handler thought.
     let sessions = &stage.parts.people.sessions;
     let session = pending
         .session
