@@ -71,6 +71,7 @@ impl Slow {
     /// The slowest first.
     pub(crate) fn take(&mut self) -> Vec<(RoomId, Wait)> {
         let mut rooms: Vec<_> = std::mem::take(&mut self.0).into_iter().collect();
+        // Rooms with equal waits are told in the order of their slots, the same each time.
         rooms.sort_unstable_by_key(|(room, wait)| (Reverse(wait.bytes), *room));
         rooms
     }
