@@ -52,7 +52,7 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
         .respond_retry(conn, 429, 1, reason.text().as_bytes());
 }
 
-/// A new session from the connection's address; `false` = there were too many of late, and it was told so.
+/// Books a new session with the connection's address. `false`: there were too many of late, and the client was told so.
 fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
     let now_us = parts.clock.now_us();
     let Some(slot) = parts.line.conns.get(conn) else {

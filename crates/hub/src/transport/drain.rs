@@ -19,9 +19,9 @@ use wire::plain;
 
 const MESSAGE: &str = "Server is shutting down";
 
-/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace. One that takes no time
-/// takes the place of one that is under way, and tells only those that do not know. `awaits_others`: newcomers are answered until
-/// [`others_have_left`].
+/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace. A drain that takes no
+/// time takes the place of one that is under way, and tells only clients that do not know. `awaits_others`: newcomers are answered
+/// until [`others_have_left`].
 pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     let parts = &mut stage.parts;
     let is_on = parts.access.drain.is_on();
@@ -224,7 +224,7 @@ fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: 
     }
 }
 
-/// Something that its client said is not whole or not answered, or something that it was told has not left.
+/// Whether something that the client said is not whole or not answered, or something that it was told has not left.
 fn is_busy(parts: &Parts, session: &Session) -> bool {
     let conn = parts.line.conns.get(session.conn);
     let on_its_way = conn.is_some_and(|conn| {

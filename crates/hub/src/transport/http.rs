@@ -77,7 +77,7 @@ fn begin_request(parts: &mut Parts, conn: ConnId, head: &Head<'_>) -> Option<Opt
     Some(slot.flags.beyond)
 }
 
-/// Serves a request, or gives it with its connection to whom it concerns: then so many bytes are used.
+/// Serves a request, or gives it with its connection to another owner. `Some`: so many bytes are used, and nothing is left to do.
 fn serve(
     stage: &mut Stage,
     conn: ConnId,
@@ -317,7 +317,7 @@ fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
     query.revision == Some(Revision::Three) && config.origins.is_empty() && any_page
 }
 
-/// A session speaks one protocol, so a request that does not say so is another's.
+/// Whether a request is of the revision that the session speaks: a session keeps to one for life.
 fn continues(people: &People, session: SessionId, query: &Query<'_>) -> bool {
     let slot = people.sessions.get(session);
     query.revision == slot.map(|slot| slot.revision)

@@ -30,8 +30,8 @@ fn is_javascript(head: &Head<'_>) -> bool {
     })
 }
 
-/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit. With the body comes whether any of
-/// it must not be compressed.
+/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit. Returns the body, and whether any of it
+/// must not be compressed.
 fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
     let (mut body, mut exempt) = (Vec::new(), false);
     let mut packets = 0;

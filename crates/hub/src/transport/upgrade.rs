@@ -49,7 +49,7 @@ fn has_empty(text: &[u8]) -> bool {
     packets.any(|packet| packet == b"b")
 }
 
-/// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
+/// Opens a WebSocket for a polling session: it probes. If the session has a WebSocket or is getting one, this one is closed at once.
 pub(crate) fn open_probe(
     stage: &mut Stage,
     conn: ConnId,
