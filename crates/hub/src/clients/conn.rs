@@ -94,7 +94,7 @@ pub(crate) struct Flags {
     pub(crate) inflates_own: bool,
     /// Counted with its address.
     pub(crate) counted: bool,
-    /// The bound beyond which it was accepted: it serves sessions that there are and health checks, and begins no session.
+    /// The bound beyond which it was accepted. Such a connection serves existing sessions and health checks, and begins no session.
     pub(crate) beyond: Option<Limit>,
     /// Another node passes it on: it serves one request, whose client that node has named.
     pub(crate) relayed: bool,
@@ -104,7 +104,7 @@ pub(crate) struct Flags {
     pub(crate) carried: bool,
     /// Somebody is asked about its client: what the client sends waits.
     pub(crate) asking: bool,
-    /// Other nodes do not know of so many of its sockets: what it is told waits.
+    /// The number of its sockets that other nodes do not know of yet. What it is told waits until they do.
     pub(crate) held: u16,
     pub(crate) gap: Gap,
 }

@@ -260,7 +260,7 @@ impl Line {
         self.pool.bytes()
     }
 
-    /// Writes what the turn has for these connections. `after` gets those that something follows for. It is only looked at when
+    /// Writes what the turn has for these connections. `after` gets the connections for which something follows. It is looked at when
     /// every outbox here has learnt how its write went: what follows may discard, and must know which frames have begun.
     pub(crate) fn flush(
         &mut self,

@@ -290,7 +290,7 @@ impl People {
         }
     }
 
-    /// Other nodes are told of the first socket of a user, before it is there, and of the last one after it went.
+    /// Tells other nodes of a user: before the first socket is there, and after the last one went.
     fn note_user(&mut self, namespace: NamespaceId, name: &str, change: fn(u64) -> Change) {
         // Callers come before the first socket enters and after the last one left: then the user has none.
         if self.interest.is_watched()

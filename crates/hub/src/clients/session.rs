@@ -141,7 +141,7 @@ pub(crate) struct Dues {
 }
 
 impl Dues {
-    /// A message was accepted: it makes up for one that was rejected. Whether there was any.
+    /// A message was accepted, and makes up for one that was rejected. Returns whether there was such a one.
     pub(crate) fn forgive(&mut self) -> bool {
         let any = self.rejections > 0;
         self.rejections = self.rejections.saturating_sub(1);
@@ -396,7 +396,7 @@ pub(crate) struct Polling {
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
     pub(crate) gap: Gap,
-    /// Other nodes do not know of so many of its sockets: packets wait.
+    /// The number of its sockets that other nodes do not know of yet. Packets wait until they do.
     pub(crate) held: u16,
     /// The waiting GET came when the session was closing already.
     pub(crate) late: bool,

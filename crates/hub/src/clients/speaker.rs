@@ -201,7 +201,7 @@ impl Speaker<'_> {
         if polling.overflowed {
             return;
         }
-        // A newcomer gets a room's history before it can poll, and is not slow while it waits for us.
+        // A newcomer gets a room's history before it can poll, and is not slow while it waits for other nodes.
         let bytes_max = match polling.held {
             _ if faults::is_back(Fault::NewcomerSlow) => bytes_max,
             0 => bytes_max.max(HISTORY_BYTES_MAX.min(self.books.config.limits.outbox_bytes_max)),

@@ -54,7 +54,7 @@ pub struct TraceBounds {
 #[derive(Debug)]
 pub struct LiveTrace {
     subject: Subject,
-    /// Only sockets and events of it are followed. Traces of rooms and events always have one.
+    /// The namespace whose sockets and events alone are followed, if there is one. Traces of rooms and events always have one.
     namespace: Option<Box<str>>,
     bounds: TraceBounds,
     lines: Copies<TraceLine>,

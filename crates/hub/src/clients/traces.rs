@@ -15,7 +15,7 @@ use std::sync::Arc;
 use wire::base64url::Id20;
 use wire::json;
 
-/// Traces of one shard. Those who begin them bound themselves below it.
+/// Traces of one shard. The control plane has lower bounds for those that it begins.
 const LIVE_MAX: usize = 64;
 /// Events whose answers are waited for. The newest takes the place of the oldest.
 const ASKED_MAX: usize = 1_024;
@@ -43,7 +43,7 @@ pub(crate) struct Traces {
     asked: VecDeque<Asked>,
     /// The event that is at its handler.
     pub(super) hearing: Option<Hearing>,
-    /// Sockets that came since a share of all is followed, and are in it.
+    /// Sockets that are in a share of all that is followed. They came after that trace began.
     pub(super) chosen: HashSet<SocketKey>,
     /// Sockets that the last event did not reach, because it is volatile and they were not ready.
     missed: Vec<SocketId>,
@@ -257,7 +257,7 @@ impl Traces {
     }
 }
 
-/// Takes what clients have said or are called out of a line. `args` is what the line's shapes are of.
+/// Takes words and names of clients out of a line. `args` is the text that the line's shapes are made of.
 fn redact(marks: Marks, line: &mut TraceLine, args: Option<&str>) {
     let user = line.who.as_mut().and_then(|who| who.user.as_mut());
     if let Some(user) = user {
