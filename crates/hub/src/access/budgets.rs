@@ -205,7 +205,7 @@ impl Budgets {
 
     // ---- for the exchange ---------------------------------------------------------------------------------------------------
 
-    /// `wake` is called when a key was marked. The first one counts.
+    /// `wake` is called when a key was marked. Only the first `wake` counts.
     pub fn on_mark(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _ = self.wake.set(Wake(wake));
     }

@@ -130,7 +130,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Messages that may be booked together, at most: of a share as of a whole rate one part in 256.
+    /// Messages that may be booked together, at most: one part in 256, of a share as of a whole rate.
     fn lot(&self) -> u8 {
         let share = self.part.as_ref().map(|part| part.share / 256);
         share.map_or(u8::MAX, |lot| u8::try_from(lot).unwrap_or(u8::MAX))

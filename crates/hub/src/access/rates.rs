@@ -125,7 +125,7 @@ impl Meters {
         people.set_user(socket, name);
     }
 
-    /// The socket's user, else the one whom the session's other sockets belong to: it answers for the whole session.
+    /// The user of the socket, or else of another socket of the session: it answers for the whole session.
     fn user_to_charge<'a>(
         &self,
         people: &'a People,
