@@ -17,7 +17,7 @@ use std::sync::Arc;
 use wire::base64url::Id20;
 use wire::engineio::Revision;
 
-/// Sockets that are shown of one session, and rooms of one socket. Their numbers are shown, too.
+/// Sockets that are shown of one session, and rooms of one socket. How many there are is shown, too.
 const SOCKETS_SHOWN: usize = 8;
 const ROOMS_SHOWN: usize = 50;
 
