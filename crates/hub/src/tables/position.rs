@@ -130,8 +130,8 @@ impl Reading {
         self.rooms.iter_mut().find(|asked| *asked.name == *room)
     }
 
-    /// Appends the line of an event stream that says it. Rooms beyond the bound are not in it: a client that comes back is told
-    /// `"resumed":false` there.
+    /// Appends the line of an event stream that says how far it has come. Rooms beyond the bound are not in it: for these a client that
+    /// comes back is told `"resumed":false`.
     pub(crate) fn write_id(&self, out: &mut Vec<u8>) {
         // Writing to a vector does not fail.
         let _ = write!(out, "id: {:x}:", self.log);

@@ -85,7 +85,7 @@ struct Author {
 }
 
 impl Author {
-    /// Where the word stood before; 0: nobody knows that any more. `None`: it comes for the first time.
+    /// The place where a word stood before; 0: nobody knows it any more. `None`: the word comes for the first time.
     fn stood(&self, number: u64) -> Option<u64> {
         let (last, _) = self.words.back()?;
         if number > *last {
