@@ -142,10 +142,10 @@ impl Outbox {
         if held {
             // Even if nothing waits here, what comes now must, and `writable` will tell when the sink is empty.
             self.backlog.get_or_insert_with(Default::default);
-        // A write has room for so many ranges. The kernel took them all, and may take more.
         } else if ranges == SLICES
             && let Some(more) = self.submit(conn)
         {
+            // A write has room for so many ranges. The kernel took them all, and may take more.
             return Settled::More(more);
         }
         Settled::Done(self.keep_rest(log, skip, bytes_max, tally))
