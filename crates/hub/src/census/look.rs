@@ -165,7 +165,7 @@ pub struct SeenSocket {
     pub namespace: Arc<str>,
     /// The user that it belongs to.
     pub user: Option<String>,
-    /// When it joined its namespace, Unix milliseconds. One that came back keeps the time of its first connection.
+    /// When it joined its namespace, Unix milliseconds. A member that came back keeps the time of its first connection.
     pub since_ms: u64,
     /// When its token ends, Unix seconds; none if it has no end.
     pub expires_s: Option<u32>,
