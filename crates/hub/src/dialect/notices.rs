@@ -7,13 +7,13 @@ pub const SHUTDOWN: &str = "SERVER_SHUTDOWN";
 pub const EXPIRING: &str = "token-expiring";
 /// A client shows a new token by this event, and is answered by it.
 pub const REFRESH: &str = "token-refresh";
-/// Something the client sent was not carried out, or its session ends.
+/// A message of the client was not carried out, or its session ends.
 pub const ERROR: &str = "error";
 /// How many are in a room.
 pub const PRESENCE: &str = "presence";
 /// Members that came into a room and left it. A client asks by this event who is there.
 pub const WHO: &str = "sockeye:presence";
-/// Something is missing of what was for a client that may come back, although it stayed.
+/// A client that may come back misses messages, although it stayed connected.
 pub const GAP: &str = "sockeye:gap";
 /// What was said in a room before the client joined it.
 pub const HISTORY: &str = "history";

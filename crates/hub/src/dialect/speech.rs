@@ -114,7 +114,7 @@ pub(crate) struct Word<'a> {
     /// Raw elements after the name or in an ack; the raw object of CONNECT and CONNECT_ERROR.
     pub(crate) data: &'a str,
     pub(crate) attachments: &'a [Vec<u8>],
-    /// Where a plain client is then that can come back. Others get it among the elements.
+    /// The offset that a plain client has after this packet, if it can come back. Other clients get theirs among the elements.
     pub(crate) offset: Option<&'a str>,
 }
 
