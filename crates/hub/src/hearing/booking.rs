@@ -10,8 +10,8 @@ use crate::seam::event::{AckTo, Caller, Refusal};
 use crate::seam::member::{Member, Rejection};
 use crate::tables::slot::{SessionId, SocketKey};
 
-/// Books a message of a socket. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
-/// `false`. HOT PATH.
+/// Books a message of a socket. `false` says that it is over a rate: the caller drops it. Its sender was told already, also in the answer
+/// that it waits for. HOT PATH.
 #[inline]
 pub(crate) fn within_rates(parts: &mut Parts, from: Caller, asked: Option<u64>) -> bool {
     if !parts.access.meters.any {
@@ -23,7 +23,7 @@ pub(crate) fn within_rates(parts: &mut Parts, from: Caller, asked: Option<u64>) 
     }
 }
 
-/// Books a message to a namespace that its sender is not in. Over a rate it is dropped: `false`.
+/// Books a message to a namespace that its sender is not in. `false` says that it is over a rate: the caller drops it.
 pub(crate) fn stranger_within_rates(parts: &mut Parts, session: SessionId) -> bool {
     if !parts.access.meters.any {
         return true;

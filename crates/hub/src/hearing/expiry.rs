@@ -73,8 +73,8 @@ pub(crate) fn on_refresh_verdict(
     }
 }
 
-/// Warns those whose token ends soon and ends those whose token has ended: the turn's share of them. Wall clock: that is what tokens
-/// mean.
+/// Warns the sockets whose token ends soon and ends those whose token has ended: the turn's share of them. It goes by the wall clock,
+/// because the times in tokens are such times.
 pub(crate) fn expire_tokens(parts: &mut Parts) {
     let now_s = parts.clock.now.wall_ms / 1000;
     for _ in 0..CHORES_PER_TURN {

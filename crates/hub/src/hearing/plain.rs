@@ -10,7 +10,7 @@ use crate::tables::slot::SessionId;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid, raw};
 
-/// The event that a frame becomes which is not parsed; `socket.send()` of Socket.IO's clients has the same name.
+/// A frame that is not parsed becomes an event of this name. Socket.IO's clients use it for `socket.send()`.
 pub const RAW_EVENT: &str = "message";
 
 pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
