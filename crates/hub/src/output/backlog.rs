@@ -88,7 +88,7 @@ pub(crate) struct Backlog {
     units: VecDeque<Unit>,
     /// What all units cost.
     cost: usize,
-    /// What the units cost that make room for newer ones.
+    /// Sum of the costs of the units that may be dropped to make room for newer ones.
     yielding: usize,
     /// Bytes of the first unit that are out already: that unit is never dropped.
     sent: usize,

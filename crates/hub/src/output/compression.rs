@@ -68,7 +68,7 @@ impl Context {
 }
 
 impl Codecs {
-    /// Compresses those of `frames` that are worth it into `out`. `false`, and nothing appended: none was.
+    /// Compresses those of `frames` that are worth it into `out`. `false` says that none was, and that nothing was appended.
     pub(crate) fn deflate(
         &mut self,
         config: &config::Compression,

@@ -82,17 +82,17 @@ impl Outbox {
         first
     }
 
-    /// Nothing queued and nothing in the backlog: a volatile packet may go out.
+    /// Whether nothing is queued and the backlog is empty: only then may a volatile packet go out.
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE && self.backlog.is_none()
     }
 
-    /// The kernel is not taking bytes now.
+    /// Whether there is a backlog, in which what comes now must wait too: the kernel is not taking bytes, or `block` asked for it.
     pub(crate) fn is_blocked(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// What comes now waits in the backlog, although the kernel would take it.
+    /// From now on bytes wait in the backlog, although the kernel would take them.
     pub(crate) fn block(&mut self) {
         self.backlog.get_or_insert_default();
     }

@@ -211,7 +211,7 @@ impl Outcome {
     }
 }
 
-/// Writes what an earlier turn left: one connection, because the kernel said that this one takes bytes again.
+/// Writes what an earlier turn left for one connection: the kernel said that it takes bytes again.
 pub(crate) fn write_backlog(conn: ConnId, backlog: &Backlog, sink: &mut dyn Sink) -> Written {
     let mut job = Job::new(conn, NONE);
     sink.write(Writes {
