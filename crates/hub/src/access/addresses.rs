@@ -19,7 +19,7 @@ impl Default for Addresses {
     }
 }
 
-/// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177), so its addresses count as one.
+/// The holder of an address: an IPv6 customer has a whole /64 (RFC 6177), so its addresses count as one.
 pub fn holder(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

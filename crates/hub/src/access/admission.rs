@@ -1,10 +1,10 @@
-//! Admission: whether a newcomer is let in when there is much to do already. Those who are here come first, then those who
+//! Admission: whether a newcomer is let in when there is much to do already. Clients that are here come first, then those that
 //! come back to a session they have; newcomers are asked to come again in a moment. Three things are measured: how long turns take, how
 //! long questions to the control plane stay open, and how much of the process's memory is used.
 
 use crate::books::config;
-use crate::bounds::SHED_INTERVAL_MS;
 use crate::books::metrics::Limit;
+use crate::bounds::SHED_INTERVAL_MS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 

@@ -86,7 +86,7 @@ pub struct Budgets {
     secret: [u64; 2],
     addresses: Arc<Addresses>,
     meters: Arc<Shared>,
-    /// It goes on with the shares of another process.
+    /// This process goes on with the shares of the one before.
     goes_on: AtomicBool,
 }
 
@@ -115,6 +115,7 @@ impl Budgets {
         let connects = flow(scope.connects, rates.connects);
         let address = flow(scope.address, rates.address);
         let user = flow(scope.user, rates.user);
+        // Addresses have two kinds each, IPv4 and IPv6; users have one, and the last kind stays empty.
         let kinds = [conns, conns, connects, connects, address, address, user];
         let kinds: [Kind; KINDS] =
             std::array::from_fn(|at| kinds.get(at).copied().unwrap_or_default());
@@ -132,14 +133,14 @@ impl Budgets {
         })
     }
 
-    /// Of each kind its budget (0: nodes do not share it), and whether what was used comes back with time.
+    /// The budget of each kind (0: nodes do not share it), and whether what was used comes back with time.
     pub fn kinds(&self) -> [(u32, bool); KINDS] {
         self.kinds.map(|kind| (kind.budget, kind.gcra.is_some()))
     }
 
     // ---- for the shards -----------------------------------------------------------------------------------------------------
 
-    /// The number of connections that this node may have of an address, which has this many now; `None`: nodes do not share that limit.
+    /// The number of connections that this node may have of an address. `count`: it has so many now. `None`: nodes do not share that limit.
     pub(crate) fn conns_of(&self, address: IpAddr, count: u32) -> Option<u32> {
         let key = of_address(CONNS, address);
         self.is_shared(key.0).then(|| {
@@ -150,6 +151,7 @@ impl Budgets {
             match named {
                 Some(named) if count > share => named.refuse(),
                 Some(_) => {}
+                // Nodes divide a limit anew only for keys that have used half of their part (ADR 34).
                 None if u64::from(count) * 2 > u64::from(share) => self.mark(key),
                 None => {}
             }
@@ -192,6 +194,7 @@ impl Budgets {
         let number = key.1 ^ u64::from(key.0 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = number.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
         let place = &self.marked[place as usize % MARKS];
+        // Keys that share a place push each other out: they are marked more often than they need.
         if place.swap(number, Ordering::Relaxed) != number
             && self.marks.push(key).is_ok()
             && let Some(Wake(wake)) = self.wake.get()
@@ -202,7 +205,7 @@ impl Budgets {
 
     // ---- for the exchange ---------------------------------------------------------------------------------------------------
 
-    /// `wake` is called when a key was marked. The first one counts.
+    /// `wake` is called when a key was marked. Only the first `wake` counts.
     pub fn on_mark(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let _ = self.wake.set(Wake(wake));
     }
@@ -210,10 +213,12 @@ impl Budgets {
     /// Keys that were marked since.
     pub fn take_marks(&self) -> Vec<Key> {
         let marks: Vec<Key> = std::iter::from_fn(|| self.marks.pop())
+            // Shards go on marking while this reads.
             .take(MARKS)
             .collect();
         if !marks.is_empty() {
             let marked = self.marked.iter();
+            // A key that stays busy is marked again for the next exchange.
             marked.for_each(|place| place.store(0, Ordering::Relaxed));
         }
         marks
@@ -248,6 +253,7 @@ impl Budgets {
     /// From now on this node may use so much of a key.
     pub fn set_share(&self, key: Key, share: u32, now_us: u64) {
         let known = self.named(key);
+        // A key that gets its first share goes on from what it used of the rest share.
         let (before, state_us) = self.limiter(key, known.as_deref());
         let named = known.unwrap_or_else(|| {
             let named = Arc::new(Share {
@@ -260,6 +266,7 @@ impl Budgets {
         });
         named.share.store(share, Ordering::Relaxed);
         if let Some(gcra) = self.kind(key).gcra {
+            // The state holds as many events as before, so a share that moves brings no second burst (ADR 34).
             named.change(|state_us| gcra.rescaled(state_us, now_us, (before, share)));
         }
     }
@@ -270,6 +277,7 @@ impl Budgets {
         if let Some((gcra, named)) = self.kind(key).gcra.zip(named) {
             let state_us = named.state_us.load(Ordering::Relaxed);
             let state_us = gcra.rescaled(state_us, now_us, (named.get(), self.rest(key.0)));
+            // What was used of the share counts on, as used of the rest share.
             self.meters.write(self.meters.place_of_key(key), state_us);
         }
     }
@@ -284,7 +292,7 @@ impl Budgets {
         all.collect()
     }
 
-    /// Of each kind that nodes share, what this node may use of a key without a share of its own.
+    /// What this node may use of a key without a share of its own, for each kind that nodes share.
     pub fn rests(&self) -> Vec<(u8, u32)> {
         let kinds = (0..).zip(&self.kinds).filter(|(_, kind)| kind.budget > 0);
         kinds.map(|(kind, _)| (kind, self.rest(kind))).collect()
@@ -308,6 +316,7 @@ impl Budgets {
         if kind.budget == 0 {
             return;
         }
+        // The budget may be smaller than it was in that process.
         let share = share.min(kind.budget);
         let gcra = kind.gcra.map(|gcra| gcra.of_share(share));
         let named = Share {
@@ -318,7 +327,7 @@ impl Budgets {
         self.shares.pin().insert(key, Arc::new(named));
     }
 
-    /// Of each key of a kind that has no share of its own this node may use so much.
+    /// This node may use so much of each key of a kind that has no share of its own.
     pub fn set_rest(&self, kind: u8, share: u32) {
         if let Some(rest) = self.rest.get(usize::from(kind)) {
             rest.store(share, Ordering::Relaxed);
@@ -351,7 +360,7 @@ impl Budgets {
 fn of_address(kind: u8, address: IpAddr) -> Key {
     match holder(address) {
         IpAddr::V4(address) => (kind, u64::from(u32::from(address))),
-        // A /64.
+        // A /64 counts as one address.
         IpAddr::V6(address) => (kind + 1, (u128::from(address) >> 64) as u64),
     }
 }

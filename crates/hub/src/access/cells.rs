@@ -16,13 +16,13 @@ const _: () = assert!(CELLS == STATES_OF_PAGE * TABLE_PAGES_MAX as usize);
 /// Cells of one key.
 const WAYS: usize = 4;
 
-/// Limiter states of users and addresses, over all shards. The table has a fixed size and no entries to add or forget: a key
-/// has four cells, and the earliest of their times bounds its own from above, since others can only push cells forward. Who
-/// shares all four with others who are busy may be held to what these left of the rate.
+/// Limiter states of users and addresses, over all shards. The table has a fixed size and no entries to add or forget. A key has
+/// four cells. Other keys can only push a cell forward, so the earliest of the four times bounds the key's own from above. A key that
+/// shares all four with busy ones may be held to what these leave of its rate.
 #[derive(Debug)]
 pub struct Shared {
     cells: Vec<AtomicU64>,
-    /// What shares a cell with what cannot be seen from outside.
+    /// Keeps secret which keys share a cell.
     seed: [u64; 2],
     /// Made of the second number.
     mixed: SharedSeed,
@@ -44,7 +44,7 @@ impl Shared {
         Self::seeded(rates, [dice.hash_one(1), dice.hash_one(2)])
     }
 
-    /// The same with the places of another process.
+    /// A table with the places of another process.
     pub(crate) fn seeded(rates: &Rates, seed: [u64; 2]) -> Self {
         let all = [rates.user, rates.address, rates.connects];
         let needed = all.iter().any(Option::is_some);
@@ -55,6 +55,7 @@ impl Shared {
                 .collect(),
             seed,
             mixed: SharedSeed::from_u64(seed[1]),
+            // A state is at most two windows ahead (`Gcra::owe`).
             span_us: 2 * longest.unwrap_or_default().as_micros() as u64,
             terms: 0,
         };
@@ -69,6 +70,7 @@ impl Shared {
             let told = rate.map(|rate| (rate.events, rate.per.as_micros() as u64, rate.fixed));
             told.hash(&mut hasher);
         }
+        // A build that hashes in another way finds these at other places.
         let places = [
             self.place(Scope::User, "a name of a user"),
             self.place(Scope::Address, IpAddr::from(Ipv4Addr::LOCALHOST)),
@@ -91,7 +93,7 @@ impl Shared {
         hasher.finish()
     }
 
-    /// The same for a key of a limit that nodes share.
+    /// The place of the state of a key of a limit that nodes share.
     pub(crate) fn place_of_key(&self, key: (u8, u64)) -> u64 {
         let mut hasher = self.hasher();
         key.hash(&mut hasher);
@@ -114,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// By which another process finds the same places.
+    /// The seed by which another process finds the same places.
     pub fn seed(&self) -> [u64; 2] {
         self.seed
     }
@@ -136,7 +138,7 @@ impl Shared {
         pages.filter_map(page).collect()
     }
 
-    /// Takes in what another process had. Where rates are others there, or places, it says nothing here.
+    /// Takes in what another process had. It means nothing here if the rates or the places differ.
     pub(crate) fn take(&self, page: &Limiters, now_us: u64) {
         if page.terms != self.terms {
             return;
@@ -145,6 +147,7 @@ impl Shared {
         let latest = now_us.saturating_add(self.span_us);
         let cells = self.cells.iter().skip(first).zip(&page.states_us);
         for (cell, state_us) in cells {
+            // No state from elsewhere is believed that this table could not have made.
             cell.store((*state_us).min(latest), Ordering::Relaxed);
         }
     }

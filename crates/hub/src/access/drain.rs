@@ -1,6 +1,8 @@
-//! Sessions that are to leave: whose time has come, who waits for a quiet moment, and when those that are turned away may come back.
+//! Sessions that are to leave: those whose time has come, those that wait for a pause of their client, and when newcomers may come back.
 
-use crate::bounds::{IDLE_MS_MAX, LEAVE_LOOKS_MAX, LEAVE_LOOK_MS, LEAVE_STEP_MS, PAUSE_MS, QUIET_MS, SPREAD_MIN_MS};
+use crate::bounds::{
+    IDLE_MS_MAX, LEAVE_LOOK_MS, LEAVE_LOOKS_MAX, LEAVE_STEP_MS, PAUSE_MS, QUIET_MS, SPREAD_MIN_MS,
+};
 use crate::tables::slot::{SessionId, SessionKey};
 use foldhash::fast::FixedState;
 use std::collections::{HashMap, VecDeque};
@@ -50,7 +52,7 @@ impl Drain {
         }
     }
 
-    /// After what is left of the window, each at another time.
+    /// In how many milliseconds a client may come back: after what is left of the window, each at a time of its own.
     pub(crate) fn delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
         match self {
             Self::Closing(leaving) => leaving.delay_ms(now_ms, dice),
@@ -63,7 +65,7 @@ fn spread_ms(window_ms: u64, dice: [u8; 2]) -> u64 {
     dealt_ms(window_ms.max(SPREAD_MIN_MS), dice)
 }
 
-/// At least a millisecond.
+/// A random time within this one, and at least a millisecond.
 fn dealt_ms(within_ms: u64, dice: [u8; 2]) -> u64 {
     let dice = u64::from(u16::from_be_bytes(dice));
     1 + within_ms * dice / u64::from(u16::MAX)
@@ -74,7 +76,7 @@ fn dealt_ms(within_ms: u64, dice: [u8; 2]) -> u64 {
 pub(crate) struct Pace {
     /// Their times are spread over so long.
     pub(crate) window_ms: u64,
-    /// From its time on, a session that never pauses has so long.
+    /// A session that never pauses has so long after its time has come.
     pub(crate) patience_ms: u64,
 }
 
@@ -90,7 +92,7 @@ impl Pace {
 pub(crate) struct Leaving {
     started_ms: u64,
     pace: Pace,
-    /// The silence that makes a client an idle one. The first leave after so long: by then it is known who is idle.
+    /// The silence that makes a client an idle one. The first leave after so long: by then it is known which clients are idle.
     idle_ms: u64,
     total: usize,
     /// The time of these has not come. The last one is the next.
@@ -126,6 +128,7 @@ impl Leaving {
         Self {
             started_ms: now_ms,
             pace,
+            // A short window has no second to wait for that (ADR 49).
             idle_ms: IDLE_MS_MAX.min(pace.window_ms / 4),
             total: sessions.len(),
             left: sessions,
@@ -174,8 +177,8 @@ impl Leaving {
         self.left_ms(now_ms) + spread_ms(self.pace.window_ms, dice)
     }
 
-    /// The same for a client whose sockets another node takes from this one: it comes while this one waits for that, and the last quarter of
-    /// the time is for its way.
+    /// The same for a client whose sockets another node takes from this one. It has to come while this node waits for that, and the last
+    /// quarter of the time is for its way.
     pub(crate) fn taken_delay_ms(&self, now_ms: u64, dice: [u8; 2]) -> u64 {
         let within_ms = self.takers_ms() * 3 / 4;
         let window_ms = self.pace.window_ms.max(SPREAD_MIN_MS);
@@ -188,7 +191,8 @@ impl Leaving {
         ends_ms.saturating_sub(now_ms)
     }
 
-    /// The same where nothing is in a hurry: few sessions have a short window, and their clients are no more idle for that.
+    /// Sessions that leave where nothing is in a hurry. Few sessions have a short window, and no client is more idle for that: the time in
+    /// which idle clients are found is added.
     pub(crate) fn at_leisure(now_ms: u64, pace: Pace, sessions: Vec<SessionKey>) -> Self {
         let idle_ms = IDLE_MS_MAX.min(pace.patience_ms);
         let pace = Pace {
@@ -210,14 +214,15 @@ impl Leaving {
         self.has_sent_all() && !self.awaits_others
     }
 
-    /// All sessions are gone, whoever ended them: there is no time to wait for.
+    /// All sessions are gone, sent away or not: there is no time to wait for.
     pub(crate) fn nobody_is_left(&mut self) {
         self.left.clear();
         self.due.clear();
         self.untold = 0;
     }
 
-    /// So long sockets of those who left are kept for other nodes. The clients come back within a second or two, and the process ends a little later.
+    /// For so long, sockets of clients that left are kept for other nodes. The clients come back within a second or two, and the process
+    /// ends a little later.
     pub(crate) fn takers_ms(&self) -> u64 {
         self.pace.patience_ms * 3 / 4
     }
@@ -241,12 +246,14 @@ impl Leaving {
         let (idle_ms, window_ms) = (self.idle_ms, self.pace.window_ms);
         let elapsed = (now_ms - self.started_ms).saturating_sub(idle_ms);
         let spread = window_ms - idle_ms;
+        // A window of no length ends here, and divides nothing.
         let keep = if elapsed >= spread {
             0
         } else {
             let done = self.total as u64 * elapsed / spread;
             self.total - done as usize
         };
+        // A client is told before it is sent away.
         let keep = keep.max(self.untold).min(self.left.len());
         let come = self.left.drain(keep..);
         self.due.extend(come.map(|session| Due {
@@ -260,10 +267,12 @@ impl Leaving {
     /// Whether such a session leaves now. `is_busy`: something of its client's is under way.
     pub(crate) fn judge(&mut self, due: Due, now_ms: u64, is_busy: bool) -> Verdict {
         let session = due.session.id();
+        // A pause begins when the work under way is done.
         if is_busy {
             self.spoke(session, now_ms);
         }
         let spoke_ms = self.spoke.get(&session).copied();
+        // A client without a word since the beginning may have spoken just before it.
         let silent_ms = now_ms - spoke_ms.unwrap_or(self.started_ms);
         let pauses = (QUIET_MS..PAUSE_MS).contains(&silent_ms) || silent_ms >= self.idle_ms;
         let verdict = match now_ms >= due.since_ms + self.pace.patience_ms {

@@ -46,6 +46,7 @@ impl Fixed {
     }
 
     fn book(self, (start_us, used): (u64, u64), events: u64) -> u64 {
+        // The number must not grow into the bits of the time.
         start_us | (used + events).min(self.grid_us - 1)
     }
 }
@@ -53,12 +54,12 @@ impl Fixed {
 /// A limit has nothing left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exceeded {
-    /// Until it has something again.
+    /// The time until it has something again.
     pub(crate) wait_us: u64,
 }
 
 impl Exceeded {
-    /// The same in whole seconds, as clients are told: who waits so long gets in.
+    /// The same in whole seconds, as clients are told: a client that waits so long gets in.
     pub(crate) fn retry_after_s(self) -> u64 {
         self.wait_us.div_ceil(1_000_000).max(1)
     }
@@ -70,6 +71,7 @@ impl Gcra {
         let interval_us = (per_us / u64::from(rate.events.max(1))).max(1);
         Self {
             interval_us,
+            // The events of a whole window may come at once, and no more.
             tolerance_us: per_us.saturating_sub(interval_us),
             per_us: per_us.max(1),
             fixed: rate.fixed.then(|| Fixed::new(rate)),
@@ -153,6 +155,7 @@ impl Gcra {
     /// A state that holds as many events when the share has changed. Nobody owes more than a window.
     pub(crate) fn rescaled(self, state_us: u64, now_us: u64, (before, after): (u32, u32)) -> u64 {
         let ahead_us = state_us.saturating_sub(now_us);
+        // A fixed window counts events, whatever the share is.
         if self.fixed.is_some() || ahead_us == 0 || before == after {
             return state_us;
         }
@@ -161,7 +164,7 @@ impl Gcra {
         now_us + ahead_us.min(2 * u128::from(self.per_us)) as u64
     }
 
-    /// A state that came from elsewhere, as far as this limit could have made it: nobody owes more than two windows.
+    /// A state that came from elsewhere, as far as this limit could have made it: at most two windows ahead.
     pub(crate) fn believed(self, state_us: u64, now_us: u64) -> u64 {
         match self.fixed {
             Some(fixed) => {
@@ -169,6 +172,7 @@ impl Gcra {
                     state_us & !(fixed.grid_us - 1),
                     state_us & (fixed.grid_us - 1),
                 );
+                // No window begins later than now.
                 start_us.min(now_us & !(fixed.grid_us - 1)) | used
             }
             None => state_us.min(now_us.saturating_add(2 * self.per_us)),

@@ -14,8 +14,8 @@ pub enum Opening {
     Answer(Box<OwnAnswer>),
     /// 503: nobody can decide now.
     Unavailable,
-    /// The request waits for [`Context::decide_opening`](crate::Context::decide_opening), for as long as a request head may take to come (`limits.handshake_timeout`);
-    /// then it is answered 503.
+    /// The request waits for [`Context::decide_opening`](crate::Context::decide_opening), for as long as a request head may take to
+    /// come (`limits.handshake_timeout`). After that it is answered 503.
     Later,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Held(HashMap<ConnId, Stage>);
 
 #[derive(Debug)]
 enum Stage {
-    /// Nobody has decided; at this time nobody will.
+    /// Nobody has decided. At this time the request is answered without a decision.
     Waiting {
         due_ms: u64,
     },

@@ -1,11 +1,11 @@
 //! The accounts of users and addresses with the rates of messages and new sessions.
 
-use crate::bounds::LOT_MAX;
 use crate::access::budgets::{Budgets, Key, Share};
 use crate::access::cells::Shared;
 use crate::access::gcra::{Exceeded, Gcra, Meter};
 use crate::books::config::Rates;
 use crate::books::metrics::Scope;
+use crate::bounds::LOT_MAX;
 use crate::clients::session::Dues;
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -17,12 +17,12 @@ struct Part<'a> {
     budgets: &'a Budgets,
     key: Key,
     share: u32,
-    /// Its own share, if it is near the limit.
+    /// The key's own share, if the key is near the limit.
     named: Option<Arc<Share>>,
 }
 
 /// A limiter's state as it was found in the shared table, to be changed and written back. Two shards may do so within the same
-/// nanoseconds for what only one had left, and one of their bookings be lost: an exact count would cost more than it is worth here.
+/// nanoseconds, and one of their bookings is lost then. An exact count would cost more than it is worth here.
 struct Account<'a> {
     shared: &'a Shared,
     scope: Scope,
@@ -50,7 +50,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// The same where nodes share the rate: a share of it is this node's.
+    /// The account with a rate that nodes share: this node has a share of it.
     fn of_share(
         shared: &'a Shared,
         scope: Scope,
@@ -103,6 +103,7 @@ impl<'a> Account<'a> {
     fn write(&self, now_us: u64) {
         let named = self.part.as_ref().and_then(|part| part.named.as_ref());
         match named {
+            // Other shards change this state, too: only what is owed is added.
             Some(named) => named.change(|mut state_us| {
                 self.gcra.owe(&mut state_us, now_us, self.owed);
                 state_us
@@ -130,7 +131,7 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Messages that may be booked together, at most: of a share as of a whole rate one part in 256.
+    /// Messages that may be booked together, at most: one part in 256, of a share as of a whole rate.
     fn lot(&self) -> u8 {
         let share = self.part.as_ref().map(|part| part.share / 256);
         share.map_or(u8::MAX, |lot| u8::try_from(lot).unwrap_or(u8::MAX))
@@ -159,6 +160,7 @@ impl UsedRate {
 
     /// `unbooked`: what the session owes still.
     fn of_account(account: &mut Account<'_>, now_us: u64, unbooked: u8) -> Self {
+        // The account is a copy: what it owes here is not written back.
         account.owe(now_us, unbooked);
         let used = Self::new(account.scope, account.gcra, account.state_us, now_us);
         let nothing = account.part.as_ref().is_some_and(|part| part.share == 0);
@@ -186,8 +188,8 @@ pub(crate) struct Meters {
     pub(crate) dry_run: bool,
     /// Some rate holds for messages.
     pub(crate) any: bool,
-    /// Messages of a session that are booked with its user and address at a time, at most: the table is further away than the
-    /// session, and while much of a large rate is left it need not be known to the last message. 0 = there is no such rate.
+    /// Messages of a session that are booked with its user and address at a time, at most. The table is further away than the session,
+    /// and what is left of a large rate need not be known to the last message while it is much. 0 = there is no such rate.
     lot: u8,
     shared: Arc<Shared>,
     /// Rates that nodes share.
@@ -246,9 +248,9 @@ impl Meters {
         Ok(())
     }
 
-    /// Books a message with all who have to answer for it, or with none, and in any case what its session owes for those before.
-    /// Returns how many more the session may send before the next booking: none once half of a rate is gone, before that as many
-    /// as it has paid for so far (1, 3, 7, 15), so that a crowd of short sessions is counted nearly as exactly as a single long one.
+    /// Books a message with its user and its address, or with none of them. What the session owes for earlier ones is booked in any case.
+    /// Returns how many more the session may send before the next booking: none once half of a rate is gone, before that as many as it
+    /// has paid for so far (1, 3, 7, 15). So a crowd of short sessions is counted nearly as exactly as a single long one.
     pub(crate) fn book(
         &self,
         sender: Sender<'_>,
@@ -258,6 +260,7 @@ impl Meters {
         let mut accounts = self.accounts(sender);
         let mut refused = None;
         for account in accounts.iter_mut().flatten() {
+            // What passed before is booked with each account, also with those after a refusal.
             account.owe(now_us, owed);
             if refused.is_none()
                 && let Err(exceeded) = account.room(now_us)
@@ -267,6 +270,7 @@ impl Meters {
             }
         }
         if let Some(refused) = refused {
+            // The refused message costs nothing; what passed before it does.
             if owed > 0 {
                 let accounts = accounts.iter().flatten();
                 accounts.for_each(|account| account.write(now_us));

@@ -1,4 +1,4 @@
-//! Who may do how much: tokens, origins, proxies, addresses, rates, admission.
+//! What clients may do, and how much of it: tokens, origins, proxies, addresses, rates, admission.
 
 use crate::access::held::Held;
 use crate::clients::conn::Conn;
@@ -39,11 +39,11 @@ pub(crate) struct Access {
     /// Opening requests that wait for a handler.
     pub(crate) held: Held,
     pub(crate) reserve: Reserve,
-    /// Proxies behind the connections whose peer is a client of theirs, while more requests may come on them.
+    /// The proxy of each connection that has a client of the proxy as its peer, while more requests may come on it.
     via: HashMap<ConnId, IpAddr>,
     distrusted: Arc<Distrusted>,
     pub(crate) drain: Drain,
-    /// Until then a drained hub waits for nodes that take its parked sockets.
+    /// A drained hub waits until then for nodes that take its parked sockets.
     pub(crate) takers_until_ms: u64,
     /// Connections that had no session when all had been told to go; they are closed a few at a time.
     pub(crate) idle: Vec<ConnKey>,
@@ -111,6 +111,7 @@ impl Access {
 
     /// The number of connections that an address may have here, which has this many.
     pub(crate) fn conns_max(&self, config: &Config, address: IpAddr, count: u32) -> u32 {
+        // An address that nobody counts has no share.
         let shared = self.budgets.as_ref().filter(|_| count > 0);
         let share = shared.and_then(|budgets| budgets.conns_of(address, count));
         share.unwrap_or(config.limits.conns_per_address_max)
@@ -135,7 +136,7 @@ impl Access {
         self.via.insert(conn, proxy);
     }
 
-    /// No further request will come on a connection. Returns who made it, if that is not its peer.
+    /// No further request will come on a connection. Returns the proxy that made it, if its peer is another one.
     pub(crate) fn forget_proxy(&mut self, conn: ConnId) -> Option<IpAddr> {
         if self.via.is_empty() {
             return None;

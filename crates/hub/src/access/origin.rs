@@ -1,4 +1,4 @@
-//! Origins (RFC 6454) as lists of them are written: as browsers send them, `https://*.example.com` for every name below
+//! Lists of origins (RFC 6454). An origin is written as browsers send it. `https://*.example.com` stands for every name below
 //! `example.com`, and `null` for pages that have none.
 
 use crate::books::config::Cors;
@@ -35,13 +35,14 @@ pub(crate) fn is_listed(list: &[String], origin: &[u8]) -> bool {
     list.iter().any(|pattern| matches(pattern, origin))
 }
 
-/// Whether a page came from the address that it asks now (`host`: its Host header). A name without TLS shows nothing: with DNS of its own,
-/// any site can be at this address for a moment, and then its pages have our address as their origin. Browsers let no page do that over
+/// Whether a page came from the address that it asks now (`host`: its Host header). A name without TLS shows nothing: any site can lead
+/// its own name to this address for a moment, and its pages then have our address as their origin. Browsers let no page do that over
 /// TLS, by number or as localhost.
 pub(crate) fn is_own(origin: &[u8], host: &[u8]) -> bool {
     if host.is_empty() {
         return false;
     }
+    // Over TLS no other site can stand under our name.
     if origin.strip_prefix(b"https://") == Some(host) {
         return true;
     }

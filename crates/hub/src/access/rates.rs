@@ -21,7 +21,7 @@ pub(crate) fn spend(
     slot.map_or(Ok(()), |slot| {
         let rare = slot.rare.get_or_insert_default();
         let state_us = rare.rate(number);
-        // It may come from a process with other rates.
+        // The state may come from a process with other rates.
         *state_us = gcra.believed(*state_us, now_us);
         gcra.check(state_us, now_us)
     })
@@ -46,6 +46,7 @@ impl Meters {
             let booked = meter.gcra.check(&mut slot.dues.rate, now_us);
             booked.map_err(|exceeded| (Scope::Session, exceeded))?;
         }
+        // The last booking allowed a few messages more: the shared table is further away than the session.
         if slot.dues.granted > 0 || !self.are_shared() {
             slot.dues.unbooked += u8::from(slot.dues.granted > 0);
             slot.dues.granted = slot.dues.granted.saturating_sub(1);
@@ -61,6 +62,7 @@ impl Meters {
                 Ok(slot.dues.forgive())
             }
             Err(refused) => {
+                // A refused message costs none of the rates, so the session's gets back what it took.
                 slot.dues.rate = before_us;
                 Err(refused)
             }
@@ -123,7 +125,7 @@ impl Meters {
         people.set_user(socket, name);
     }
 
-    /// The socket's user, else the one whom the session's other sockets belong to: it answers for the whole session.
+    /// The user of the socket, or else of another socket of the session: it answers for the whole session.
     fn user_to_charge<'a>(
         &self,
         people: &'a People,

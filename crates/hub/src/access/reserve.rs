@@ -3,7 +3,7 @@
 use crate::tables::slot::ConnKey;
 use std::collections::VecDeque;
 
-/// Entries before those of connections that are gone are swept out.
+/// So many entries are kept before those of connections that are gone are swept out.
 const SWEPT: usize = 256;
 
 #[derive(Debug, Default)]

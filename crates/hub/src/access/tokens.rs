@@ -49,6 +49,7 @@ fn set_rights(people: &mut People, socket: SocketKey, claims: &Claims) {
     let Some(slot) = people.sockets.live_mut(socket) else {
         return;
     };
+    // A new token without grants takes the old ones away.
     if claims.grants.is_some() || claims.label.is_some() || slot.extra.is_some() {
         let extra: &mut Extra = slot.extra.get_or_insert_default();
         extra.grants = claims.grants.clone().map(Box::new);
@@ -56,7 +57,7 @@ fn set_rights(people: &mut People, socket: SocketKey, claims: &Claims) {
     }
 }
 
-/// A new token for a socket: the same user's, and not one that ends sooner. Returns when it ends.
+/// Takes a new token for a socket: it has to be of the same user and must not end sooner. Returns when it ends.
 pub(crate) fn refresh(
     people: &mut People,
     socket: SocketKey,
@@ -64,6 +65,7 @@ pub(crate) fn refresh(
 ) -> Result<Option<u64>, Denied> {
     let slot = people.sockets.here(socket).ok_or(Denied::Invalid)?;
     let (session, before_s) = (slot.session, u64::from(slot.expires_s));
+    // For a socket without an end any end comes sooner.
     let later = claims
         .expires_s
         .is_none_or(|expires_s| before_s > 0 && expires_s >= before_s);
@@ -93,7 +95,7 @@ pub(crate) fn note_denied(parts: &mut Parts, session: SessionId, refused: Refuse
     }
 }
 
-/// What the user showed anew holds for the namespaces of the session that are yet to be joined, too.
+/// A token that was shown anew holds for the namespaces that the session is yet to join, too.
 fn refresh_request_token(people: &mut People, session: SessionId, claims: &Claims) {
     let slot = people.sessions.get_mut(session);
     if let Some(RequestToken::Good(known)) = slot.and_then(|slot| slot.joining.token.as_deref_mut())
@@ -113,7 +115,7 @@ pub(crate) fn look_at_all_tokens(config: &Config, clock: &mut Clock, people: &mu
     }
 }
 
-/// At a heartbeat: finds the sockets of a session that must be warned before the next one.
+/// Finds, at a heartbeat, the sockets of a session that must be warned before the next heartbeat.
 pub(crate) fn look_at_tokens(
     config: &Config,
     clock: &mut Clock,
@@ -123,6 +125,7 @@ pub(crate) fn look_at_tokens(
     if !config.auth.enabled {
         return;
     }
+    // Each look borrows the tables, so the sockets are counted and not iterated.
     for n in 0.. {
         let sockets = people.sessions.get(session).map(|slot| &slot.sockets);
         let Some(socket) = sockets.and_then(|sockets| sockets.get(n).copied()) else {
@@ -156,6 +159,7 @@ pub(crate) fn look_at_token(
 pub(crate) fn await_end(clock: &mut Clock, people: &mut People, index: SocketId, due_s: u64) {
     let key = people.sockets.key(index);
     if let Some(slot) = people.sockets.get_mut(index) {
+        // The mark keeps the next heartbeat from a second entry.
         slot.flags.ending = true;
         clock.expiries.add(due_s, key);
     }
@@ -189,6 +193,7 @@ pub(crate) fn say_denied(parts: &mut Parts, session: SessionId, denied: Denied) 
 pub(crate) fn request_token(head: &Head<'_>, parameter: &str) -> Option<Arc<str>> {
     let bearer = head.header("authorization").and_then(|value| {
         let (scheme, token) = std::str::from_utf8(value).ok()?.trim().split_once(' ')?;
+        // RFC 9110 §11.1: the name of a scheme is case-insensitive.
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let token: Option<Cow<'_, str>> = bearer.map(Cow::Borrowed);

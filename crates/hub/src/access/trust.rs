@@ -17,13 +17,13 @@ pub(crate) fn introduced(parts: &mut Parts, conn: ConnId, client: IpAddr) {
     conns::enter_address(parts, conn, client.to_canonical());
 }
 
-/// A trusted proxy did not say it in the way it must: what the client sent can not be told from what the proxy did.
+/// A trusted proxy did not name its client in the way it must: what the client sent cannot be told from what the proxy did.
 pub(crate) fn misintroduced(parts: &mut Parts, conn: ConnId) {
     let Some(slot) = parts.line.conns.get(conn) else {
         return;
     };
     let (peer, reason) = (slot.origin.peer(), CloseReason::ProtocolError);
-    // One whose time was up is counted already.
+    // A connection whose time was up is counted already.
     if slot.state == State::Head {
         parts.books.counts.shed += 1;
         parts.books.counts.close(reason);
@@ -74,6 +74,7 @@ fn tell_distrusted(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     }
     let mut names = ["x-forwarded-for", "forwarded"].into_iter();
     let names_client = names.any(|name| head.values(name).next().is_some());
+    // Another shard may have told it in the meantime.
     if names_client && !told.swap(true, Ordering::Relaxed) {
         let notice = Notice::DistrustedProxy { peer };
         parts.outbound.log(notice);

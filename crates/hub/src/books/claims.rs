@@ -1,4 +1,4 @@
-//! Who a client is, as far as a verified token says. Verifying is the control plane's; this is what comes of it.
+//! The user and the rights of a client, as far as a verified token says. The control plane verifies it; this is what comes of that.
 
 use crate::books::close::CloseReason;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// What a token grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// Who it is; not empty.
+    /// The name of the user; not empty.
     pub uid: String,
     /// Unix time in seconds after which it grants nothing.
     pub expires_s: Option<u64>,
@@ -32,9 +32,10 @@ impl Claims {
             + grants.map_or(0, |grants| grants.heap_bytes() - size_of::<Grants>())
     }
 
-    /// They grant at least for as long as those.
+    /// Whether these grant for at least as long as the others.
     pub(crate) fn outlast(&self, others: &Self) -> bool {
         let (Some(end), Some(other)) = (self.expires_s, others.expires_s) else {
+            // Claims without an end outlast all others.
             return self.expires_s.is_none();
         };
         end >= other
@@ -74,14 +75,14 @@ fn holds(names: &[String], room: &str) -> bool {
     names.iter().any(|name| name == "*" || name == room)
 }
 
-/// A token that grants nothing: what its client is told, and what operators are.
+/// A token that grants nothing: what its client is told, and what operators are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// What the client is told.
     pub denied: Denied,
     /// A word for the log.
     pub cause: &'static str,
-    /// The same for people, if there is more to say.
+    /// The cause for people, if there is more to say.
     pub why: Option<Box<str>>,
 }
 
@@ -137,7 +138,7 @@ impl Denied {
         }
     }
 
-    /// The same for clients of the plain protocol.
+    /// The code for clients of the plain protocol.
     pub fn code(self) -> &'static str {
         match self {
             Self::Missing => "AUTHENTICATION_REQUIRED",

@@ -141,7 +141,7 @@ impl CloseReason {
 }
 
 impl Departure {
-    /// Socket.IO's DISCONNECT is final, whoever sends it.
+    /// Socket.IO's DISCONNECT is final, from either side.
     pub(crate) fn may_return(self) -> bool {
         match self {
             Self::Session(reason) => reason.may_return(),

@@ -14,7 +14,7 @@ pub const PROBES: [&str; 2] = ["/health", "/ready"];
 /// Settings shared by all hubs of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Nobody gets in yet: whoever comes is told to come again.
+    /// Nobody gets in yet: each newcomer is told to come again.
     pub closed: bool,
     /// Path prefix of Engine.IO, with both slashes: `/socket.io/`.
     pub socketio_path: String,
@@ -34,7 +34,7 @@ pub struct Config {
     pub plain_raw: Option<PlainRaw>,
     /// Parser of Socket.IO clients.
     pub parser: Parser,
-    /// Namespaces whose clients have another one.
+    /// Parsers of namespaces whose clients have another one.
     pub parsers: BTreeMap<String, Parser>,
     /// How Socket.IO clients may connect.
     pub transports: Transports,
@@ -66,7 +66,7 @@ pub struct Config {
     pub proxies: Proxies,
     /// What happens to events for which a slow client has no room.
     pub slow_consumer: SlowConsumer,
-    /// What is otherwise for the events of some namespaces.
+    /// What happens instead to events of these namespaces.
     pub slow_consumers: BTreeMap<String, SlowEvents>,
     /// Keep headers, query and auth of each session for handlers (costs memory per connection).
     pub keep_handshake: bool,
@@ -100,11 +100,11 @@ pub struct Recovery {
 /// Recovery in one namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recover {
-    /// For so long a socket without a transport is kept.
+    /// A socket without a transport is kept for so long.
     pub window: Duration,
     /// The clients that it is for.
     pub offsets: Offsets,
-    /// They may come back to another node.
+    /// Its clients may come back to another node.
     pub goes_abroad: bool,
     /// All that is said there stands in one stream outside of the nodes, which all of them read: clients may come back when their node
     /// died.
@@ -248,7 +248,7 @@ pub struct Admission {
     pub ask_max: Duration,
     /// Memory of the process, percent of what it may have; 0 = no bound.
     pub memory_percent_max: u8,
-    /// From here on the slowest readers are closed; 0 = never.
+    /// Memory from which on the slowest readers are closed, percent; 0 = never.
     pub memory_percent_shed: u8,
 }
 
@@ -289,7 +289,7 @@ pub struct Transports {
     pub polling_user_agents: Vec<String>,
 }
 
-/// Who may call from a page of another origin (CORS).
+/// The pages of other origins that may call (CORS).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cors {
     /// Nobody: no header lines are sent.
@@ -394,9 +394,9 @@ impl Exempt {
 /// So many events in so much time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// So many events.
+    /// The number of events.
     pub events: u32,
-    /// In so much time.
+    /// The time for that number.
     pub per: Duration,
     /// Time is cut into windows of `per`, and what a window has is all there is until it ends. Otherwise what was used comes
     /// back evenly: after a burst, one event for each `per / events`.

@@ -22,7 +22,7 @@ pub struct Ended {
     pub protocol: &'static str,
     /// `polling`, `websocket`, `webtransport` or `sse`, as it was last.
     pub transport: &'static str,
-    /// Its first socket and that one's namespace, or those that left last; none if it joined none.
+    /// Its first socket with that one's namespace, or the socket that left last; none if it joined none.
     pub socket: Option<(Id20, Arc<str>)>,
     /// The user of that socket.
     pub user: Option<Box<str>>,

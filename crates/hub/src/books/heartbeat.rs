@@ -26,7 +26,7 @@ impl Step {
     }
 }
 
-/// By how much intervals may grow, and what for.
+/// The lengths that intervals may grow to, and the bound that they grow for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Each length as a multiple of the configured interval, in thousandths.
@@ -82,6 +82,7 @@ impl Stretch {
         let Some(permille) = self.permille.get(step.number()) else {
             return base;
         };
+        // The configured interval stays as it is, also where it has no whole number of milliseconds.
         if step == Step::FIRST {
             return base;
         }

@@ -1,11 +1,11 @@
 //! What a shard keeps for somebody: bytes that wait for an answer, a reader or another node. Each class is booked here, with a bound and a
-//! figure of its own. Whoever keeps something holds an entry beside it: the entry gives its room back when it goes, by whichever way.
+//! figure of its own. An entry is held beside what is kept, and gives its room back when it goes, by whichever way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 named! {
-    /// For what it is kept.
+    /// The purpose that something is kept for.
     pub enum Stock {
         /// Tokens that are being verified, what waits for decisions, large events on their way.
         Questions = "questions",
@@ -130,7 +130,7 @@ impl Booked {
             ..
         } = &*self.account.0;
         let before = std::mem::replace(&mut self.bytes, bytes);
-        // One thread writes: others only look at the figures.
+        // One thread writes, and others only look at the figures: a load and a store are enough.
         for sum in [own, &sums[*class as usize]] {
             let rest = sum.load(Ordering::Relaxed) - before;
             sum.store(rest + bytes, Ordering::Relaxed);

@@ -13,8 +13,8 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// A started WebSocket message or POST body must be complete by then.
     pub message_timeout: Duration,
-    /// An HTTP connection without a request is closed after this; longer than a heartbeat, because a client whose kept-alive
-    /// connection is cut while it posts a pong takes it for a transport error.
+    /// An HTTP connection without a request is closed after this. It is longer than a heartbeat: a client whose kept-alive connection is
+    /// cut while it posts a pong takes that for a transport error.
     pub keep_alive_timeout: Duration,
     /// A peer that does not answer our close frame is cut after this.
     pub close_timeout: Duration,
@@ -69,8 +69,8 @@ pub struct Limits {
     pub rejections_per_turn: u32,
     /// Bytes read from one connection per turn (fairness, F30).
     pub read_bytes_per_turn: usize,
-    /// Steps of TLS handshakes between two turns. They also get no more time than the turn took, but for one step: established
-    /// connections do not wait for the arithmetic of those that come.
+    /// Steps of TLS handshakes between two turns. But for one step they also get no more time than the turn took, so that established
+    /// connections do not wait for the arithmetic of newcomers.
     pub tls_handshakes_per_turn: usize,
 }
 

@@ -124,17 +124,17 @@ named! {
 }
 
 named! {
-    /// Whose rate was passed.
+    /// The owner of a rate.
     pub enum Scope {
-        /// One session's.
+        /// One session.
         Session = "session",
-        /// One user's.
+        /// One user.
         User = "user",
-        /// One address's.
+        /// One address.
         Address = "address",
-        /// New sessions of one address.
+        /// One address, with its new sessions.
         Connects = "connects",
-        /// A rule's, for one event.
+        /// A rule, with one event.
         Event = "event",
     }
 }
@@ -176,6 +176,7 @@ macro_rules! counters {
 
         /// What the exporter reads: one per shard.
         #[derive(Debug, Default)]
+        // A processor fetches lines of 64 bytes in pairs: two shards must not write to one pair.
         #[repr(align(128))]
         pub struct Cells {
             $($(#[$doc])* pub $name: AtomicU64,)*

@@ -1,10 +1,11 @@
-//! Places for connections, as all parts of the process count them: each takes a descriptor, and one that is relayed to another node
-//! or brought by a carrier takes two. Listeners beside those of clients have a few descriptors of their own; for more connections they borrow places.
+//! Places for connections, as all parts of the process count them. Each connection takes a descriptor, and one that is relayed to another
+//! node or brought by a carrier takes two. Listeners beside those of clients have a few descriptors of their own; for more connections
+//! they borrow places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One part of so many is lent at most: whoever fills other ports leaves the rest to clients.
+/// At most one part of so many is lent: strangers who fill other ports leave the rest to clients.
 const LENT_PART: usize = 4;
 
 /// The places of one process.
@@ -50,7 +51,7 @@ impl Places {
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It has one fewer.
+    /// A shard has one connection less.
     pub fn leave(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -73,6 +74,7 @@ impl Places {
 
     /// A place for a connection of another listener; `None`: clients have all, or enough are lent.
     pub fn lend(self: &Arc<Self>) -> Option<Lent> {
+        // A relayed connection has two descriptors (ADR 31).
         let relayed = 2 * self.relayed.load(Ordering::Relaxed);
         let free = self
             .max
@@ -86,6 +88,7 @@ impl Places {
 
     /// Places for both ends of a connection that a carrier brings to a shard, among so many; `None`: there are none.
     pub fn try_carry(self: &Arc<Self>, conns_max: usize) -> Option<(Entered, Carried)> {
+        // The carrier's end is counted first, so that `try_keep` sees both ends. Where that fails, `carried` gives its place back.
         self.carried.fetch_add(1, Ordering::Relaxed);
         let carried = Carried(Arc::clone(self));
         Some((self.try_keep(conns_max, 0)?, carried))
@@ -113,13 +116,14 @@ impl Places {
     /// A connection leaves a shard to be relayed; `false`: so many are, or no descriptor is left for it.
     pub fn try_relay(&self, relays_max: usize) -> bool {
         let others = self.open() + self.lent.load(Ordering::Relaxed) + self.carried();
+        // A relayed connection has two descriptors (ADR 31).
         let room = (self.max.saturating_sub(others) / 2).min(relays_max);
         let more = |relayed| (relayed < room).then_some(relayed + 1);
         let order = Ordering::Relaxed;
         self.relayed.fetch_update(order, order, more).is_ok()
     }
 
-    /// It is over.
+    /// A relayed connection is over.
     pub fn end_relay(&self) {
         self.relayed.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
-//! Whose word is taken for a client's address. Anybody can write a header, so only what a trusted proxy says counts, and of a
-//! list of addresses only as much as trusted proxies appended: the client is the rightmost address that is none of theirs.
+//! The word that is taken for a client's address. Anybody can write a header, so only what a trusted proxy says counts. Of a list of
+//! addresses only what trusted proxies appended counts: the client is the rightmost address that is none of theirs.
 
 use crate::bounds::HOPS_MAX;
 use std::net::IpAddr;
 use wire::http;
 
-/// What is believed, and of whom.
+/// The proxies that are believed, and what they say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// Addresses of the proxies whose word is taken.
@@ -57,6 +57,7 @@ impl Cidr {
         let network: IpAddr = address.parse().ok()?;
         let width = if network.is_ipv4() { 32 } else { 128 };
         let bits = match bits {
+            // `parse` would take a sign, too.
             Some(bits) if !bits.bytes().all(|byte| byte.is_ascii_digit()) => return None,
             Some(bits) => bits.parse().ok().filter(|bits| *bits <= width)?,
             None => width,
@@ -68,6 +69,7 @@ impl Cidr {
     pub fn holds(&self, address: IpAddr) -> bool {
         let differs = match (self.network, address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
+                // Prefixes of both kinds are counted from the first bit.
                 u128::from(u32::from(a) ^ u32::from(b)) << (u128::BITS - u32::BITS)
             }
             (IpAddr::V6(a), IpAddr::V6(b)) => u128::from(a) ^ u128::from(b),
@@ -84,7 +86,7 @@ impl Proxies {
     }
 
     /// The client of a request that came from `peer`. `lines` gives the values of all header lines of a name (lower case),
-    /// in the order sent. A hop that is not told ends the way back: then it was the proxy who said so, as far as we know.
+    /// in the order sent. A hop that is not named ends the way back: the proxy that wrote it is then the client, as far as we know.
     pub fn client<'a, L>(&self, peer: IpAddr, lines: impl FnOnce(&'static str) -> L) -> IpAddr
     where
         L: DoubleEndedIterator<Item = &'a [u8]>,
@@ -108,6 +110,7 @@ impl Proxies {
                 Some(address) => client = address,
                 None => break,
             }
+            // What stands before a stranger's address is only the stranger's word.
             if !self.trusts(client) {
                 break;
             }

@@ -72,7 +72,7 @@ impl TlsCells {
     }
 }
 
-/// There is one writer.
+/// Adds one. There is one writer, so a load and a store are enough.
 fn count(cell: &AtomicU64) {
     cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use wire::base64url::Id20;
 use wire::engineio::Revision;
 
-/// Sockets that are shown of one session, and rooms of one socket. Their numbers are shown, too.
+/// Sockets that are shown of one session, and rooms of one socket. How many there are is shown, too.
 const SOCKETS_SHOWN: usize = 8;
 const ROOMS_SHOWN: usize = 50;
 
@@ -126,8 +126,8 @@ pub struct SeenSession {
     pub input_bytes: usize,
     /// How long the last ping is unanswered, milliseconds; none if it was answered.
     pub silent_ms: Option<u32>,
-    /// The time from its last ping that was answered to the answer, milliseconds, 65,535 at most; none before the first, and of clients that ping
-    /// by themselves.
+    /// The time from its last answered ping to the answer, milliseconds, 65,535 at most. There is none before the first answer, and none of
+    /// clients that ping by themselves.
     pub round_trip_ms: Option<u16>,
     /// Messages that were rejected for their rate, less those accepted since.
     pub rejections: u16,
@@ -165,7 +165,7 @@ pub struct SeenSocket {
     pub namespace: Arc<str>,
     /// The user that it belongs to.
     pub user: Option<String>,
-    /// When it joined its namespace, Unix milliseconds. One that came back keeps the time of its first connection.
+    /// When it joined its namespace, Unix milliseconds. A member that came back keeps the time of its first connection.
     pub since_ms: u64,
     /// When its token ends, Unix seconds; none if it has no end.
     pub expires_s: Option<u32>,
@@ -179,7 +179,7 @@ pub struct SeenSocket {
     pub data_bytes: usize,
     /// A client that loses this connection can come back to what it missed.
     pub recoverable: bool,
-    /// It came back so.
+    /// Its client came back in this way.
     pub recovered: bool,
 }
 
@@ -234,6 +234,7 @@ impl Look {
     /// Goes on for so many slots; the sight when all were looked at.
     pub fn step(&mut self, hub: &Hub, slots: usize) -> Option<Sight> {
         let parts = &hub.stage.parts;
+        // A copy, because the walk changes the look.
         match self.question.clone() {
             Question::Ends { limit } => {
                 let ends = parts.books.ends.newest(limit).cloned();
@@ -287,7 +288,7 @@ impl Look {
             Question::Rooms(wanted) => {
                 let is_done = self.walk(slots, |look, slot| {
                     look.look_at_room(parts, &wanted, parts.rooms.table.nth(slot)?);
-                    // A table of a million rooms is not copied.
+                    // The largest are picked on the way: a table of a million rooms is not copied.
                     if look.rooms.len() >= 2 * wanted.limit.max(1) {
                         look.keep_largest(wanted.limit);
                     }
@@ -301,7 +302,7 @@ impl Look {
         }
     }
 
-    /// The shortest list that has them all: one session, the members of a room, or the whole table.
+    /// Walks the shortest list that has them all: one session, the members of a room, or the whole table.
     fn look_for_sessions(&mut self, parts: &Parts, wanted: &SessionsWanted, slots: usize) -> bool {
         let people = &parts.people;
         if let Some(id) = &wanted.id {
@@ -324,6 +325,7 @@ impl Look {
         };
         self.walk(slots, |look, slot| {
             let member = room.members().get(slot as usize)?;
+            // A session has one socket in a namespace, so no room shows it twice.
             let session = people.sockets.get(*member).map(|socket| socket.session);
             look.look_at(parts, wanted, session);
             Some(())
@@ -352,6 +354,7 @@ impl Look {
         self.matched += 1;
         if self.sessions.len() < wanted.limit {
             let mut seen = seen(parts, session);
+            // The kernel is asked about one connection, not about all that are shown.
             if wanted.id.is_none() {
                 seen.conn = None;
             }
@@ -359,7 +362,7 @@ impl Look {
         }
     }
 
-    /// As [`Self::walk`]; who is in many rooms and slow counts for as many slots.
+    /// As [`Self::walk`]; a slow session counts for as many slots as it has rooms.
     fn walk_to_slow(&mut self, parts: &Parts, wanted: &RoomsWanted, slots: usize) -> bool {
         let mut left = slots;
         while left > 0 {
@@ -539,7 +542,7 @@ fn seen_socket(parts: &Parts, index: SocketId, socket: &Socket) -> Option<SeenSo
 /// Names of the first of its rooms, and how many it is in, without that of its own id.
 fn rooms_of(parts: &Parts, socket: &Socket) -> (Vec<String>, usize) {
     let id = socket.id.encode();
-    // Where it moved from another shard, its own room is in the table, too.
+    // A socket that moved here from another shard has its own room in the table, too.
     let is_shown = |room: &&Room| room.kind() == RoomKind::Named && room.name().as_bytes() != id;
     let rooms = socket.rooms.iter();
     let rooms = rooms.filter_map(|membership| parts.rooms.table.get(membership.room));

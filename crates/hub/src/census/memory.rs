@@ -1,4 +1,4 @@
-//! Where a hub's memory is: bytes by part, for tests and for whoever hunts a leak. Tables of a million slots take a while to
+//! Where a hub's memory is: bytes by part, for tests and for people who hunt a leak. Tables of a million slots take a while to
 //! walk, so a shard walks them in steps, a few thousand slots a turn.
 
 use crate::books::ledger::Stock;
@@ -23,7 +23,7 @@ pub struct MemoryWalk {
 }
 
 impl MemoryWalk {
-    /// Counts one slot of the current table; none behind its end.
+    /// Counts one slot of the current table; none after its end.
     fn count(&mut self, parts: &Parts) -> Option<()> {
         let (people, index) = (&parts.people, self.slot);
         match self.table {

@@ -1,5 +1,5 @@
-//! The slowest rooms of a shard: those for whose members most bytes wait. Nothing is noted for them while events pass: whoever asks walks the
-//! sessions.
+//! The slowest rooms of a shard: those for whose members most bytes wait. Nothing is noted for them while events pass: each question walks
+//! the sessions.
 
 use crate::bounds::SLOW_ROOMS_MAX;
 use crate::clients::session::Session;
@@ -43,7 +43,7 @@ impl Slow {
         let mut looked = 0;
         for membership in rooms.take(ROOMS_OF_SESSION) {
             looked += 1;
-            // Not later: rooms that nobody asked for would push out those that are wanted.
+            // The test comes here and not later: rooms that nobody asked for would push out those that are wanted.
             if parts
                 .rooms
                 .table
@@ -69,6 +69,7 @@ impl Slow {
     /// The slowest first.
     pub(crate) fn take(&mut self) -> Vec<(RoomId, Wait)> {
         let mut rooms: Vec<_> = std::mem::take(&mut self.0).into_iter().collect();
+        // Rooms with equal waits are told in the order of their slots, the same each time.
         rooms.sort_unstable_by_key(|(room, wait)| (Reverse(wait.bytes), *room));
         rooms
     }

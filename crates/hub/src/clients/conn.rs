@@ -17,7 +17,7 @@ use wire::websocket::message::Assembler;
 pub(crate) enum State {
     /// A request head.
     Head,
-    /// The same, and its handler has yet to decide about it. Its bytes wait.
+    /// A request head about which its handler has yet to decide. Its bytes wait.
     Held,
     /// The rest of a POST body of this many bytes.
     Body { len: u32 },
@@ -78,7 +78,7 @@ impl Conn {
         }
     }
 
-    /// Bytes behind what it is reading; what it has to write is the outbox's.
+    /// Heap bytes of what was read. The outbox counts what is to be written.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.assembler.heap_bytes() + self.unread.heap_bytes()
     }

@@ -23,6 +23,7 @@ impl Line {
         if !config.websocket {
             return None;
         }
+        // Whether a window is free is settled here, so nothing is switched off in the middle of a connection (ADR 7).
         let full = self.codecs.windows() >= books.config.limits.takeover_contexts_max;
         let willing = Willing {
             // Frames that later ones refer to cannot be dropped.
@@ -38,6 +39,7 @@ impl Line {
         let window_bits = agreed.server_max_window_bits.unwrap_or(config.window_bits);
         let deflate = match agreed.server_no_context_takeover {
             false => Deflate::Own,
+            // This client takes no window as large as everybody's (RFC 7692 §7.1.2.1).
             true if window_bits < config.window_bits => Deflate::Small,
             true => Deflate::Shared,
         };
@@ -93,6 +95,7 @@ impl Line {
         let start = log.len();
         write(log);
         let len = log.len() - start;
+        // A short message hardly shrinks, and compressing costs as much as many sends (ADR 7).
         if !exempt && len >= books.config.compression.threshold {
             let deflate = self.deflate_of(Some(conn));
             if deflate != Deflate::Off {
@@ -109,6 +112,7 @@ impl Line {
     fn deflate_private(&mut self, books: &mut Books, conn: ConnId, deflate: Deflate, start: usize) {
         let mut frames = std::mem::take(&mut self.codecs.frames);
         let (config, out) = (&books.config.compression, self.log.bytes_mut(false));
+        // The compressor writes to the log, so it reads from a copy.
         frames.extend_from_slice(&out[start..]);
         out.truncate(start);
         if !self
@@ -152,6 +156,7 @@ impl Line {
     ) -> Option<Range> {
         let mut frames = std::mem::take(&mut self.codecs.frames);
         match plain {
+            // The compressor writes to the log, so it reads from a copy.
             Some(range) => frames.extend_from_slice(self.log.bytes(range)),
             None => write(&mut frames, &mut self.scratch),
         }

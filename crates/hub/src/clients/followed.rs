@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Traces {
-    /// Those that follow this socket or its session. Most sockets are followed by nobody: what a subject does not need is not looked up.
+    /// Traces that follow this socket or its session. Most sockets are followed by nobody, so a subject looks up only what it needs.
     pub(crate) fn followers(&self, people: &People, index: SocketId) -> Followers {
         let Some(socket) = people.sockets.get(index) else {
             return Followers::new();
@@ -22,7 +22,7 @@ impl Traces {
                 Subject::Session(id) => *id == socket.id || Some(*id) == sid(),
                 Subject::User(user) => people.user_of(index) == Some(user),
                 Subject::Share(share) => {
-                    // Another share may have chosen it, before this one began.
+                    // The socket may have been chosen for another share, before this trace began.
                     let is_new = socket_made_ms(&socket.id) >= trace.began_ms();
                     let is_chosen = self.chosen.contains(&people.sockets.key(index));
                     is_chosen && is_new && sid().is_some_and(|sid| is_in_share(&sid, *share))
@@ -41,6 +41,7 @@ impl Traces {
         let mut all: Followers = SmallVec::new();
         for index in &slot.sockets {
             for trace in self.followers(people, *index) {
+                // A trace of a user may follow several sockets of the session, and is told once.
                 if !all.iter().any(|known| Arc::ptr_eq(known, &trace)) {
                     all.push(trace);
                 }
@@ -48,7 +49,7 @@ impl Traces {
         }
         let whole = self.live.iter().filter(|trace| {
             let is_it = *trace.subject() == Subject::Session(slot.sid);
-            // A session is of no namespace: whoever may see only one does not see it.
+            // A session is of no namespace, so a trace of one namespace does not show it.
             is_it && !trace.is_limited()
         });
         for trace in whole {
@@ -65,6 +66,7 @@ impl Traces {
         for trace in &self.live {
             match trace.subject() {
                 Subject::Session(id) => {
+                    // The id is a session's or a socket's.
                     let session = people.sessions.find(id);
                     let session = session.and_then(|session| people.sessions.get(session));
                     let sockets = session.into_iter().flat_map(|slot| slot.sockets.iter());
@@ -91,6 +93,7 @@ impl Traces {
             let socket = people.sockets.get(*index);
             socket.is_some_and(|socket| socket.namespace == namespace)
         });
+        // A socket may have been found in several ways.
         found.sort_unstable();
         found.dedup();
         found
@@ -107,6 +110,7 @@ impl Traces {
         event: &Emit<'_>,
         ack: Option<u64>,
     ) {
+        // The list is taken in any case: it is of this event alone.
         let is_missed = self.take_missed().contains(&key.id());
         let decision = match is_missed {
             true => NOT_READY,
@@ -223,6 +227,7 @@ impl Traces {
     pub(crate) fn refusal(&mut self, people: &People, socket: SocketKey, code: &str, why: &str) {
         let refusal = (trace::name(code), trace::name(why));
         if let Some(hearing) = &mut self.hearing {
+            // The event's own line tells of the refusal. Of several, the first is the cause.
             hearing.refusal.get_or_insert(refusal);
             return;
         }
@@ -249,6 +254,7 @@ impl Traces {
         let (key, sid) = (people.sockets.key(index), slot.sid);
         let (who, namespace) = described(people, index);
         let label = namespace.as_deref().unwrap_or_default();
+        // The choice comes first: `followers` looks it up.
         self.choose(key, &sid, label);
         let passing = Passing {
             inward: true,
@@ -319,7 +325,7 @@ impl Traces {
         let first = people.sessions.get(session);
         let first = first.and_then(|slot| slot.sockets.first().copied());
         let (socket, namespace) = first.map_or((None, None), |index| described(people, index));
-        // Its first socket may be in a namespace that one of those who look may not see.
+        // The first socket may be in a namespace that one of the followers may not see.
         let is_seen = |name: &str| followers.iter().all(|trace| trace.is_in(name));
         let seen = namespace.as_deref().is_some_and(is_seen);
         let passing = Passing {
@@ -339,7 +345,7 @@ impl Traces {
     }
 }
 
-/// The name of its namespace; empty if there is no such socket.
+/// The name of a socket's namespace; empty if there is no such socket.
 pub(crate) fn namespace_of(people: &People, index: SocketId) -> &str {
     let socket = people.sockets.get(index);
     let label = socket.and_then(|socket| people.namespaces.label(socket.namespace));
@@ -361,6 +367,7 @@ pub(crate) fn described(people: &People, index: SocketId) -> (Option<TraceWho>, 
 
 fn client_of(people: &People, session: SessionId) -> Option<TraceWho> {
     let sid = people.sessions.get(session)?.sid.encode();
+    // A reader who had the whole sid could poll in the client's place.
     let beginning = String::from_utf8_lossy(&sid[..8]);
     Some(TraceWho {
         session: format!("{beginning}…").into(),

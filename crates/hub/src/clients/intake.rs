@@ -14,7 +14,7 @@ pub(crate) struct Intake {
     pub(crate) loads: Arc<Loads>,
     /// Connections that stopped in the middle of their input.
     stalled: Vec<ConnId>,
-    /// Connections that wait for the mailbox of a shard, to which they sent, to be short again.
+    /// Connections that sent to a shard with a long mailbox, each with that shard: they wait until it is short.
     held: Vec<(ConnId, u16)>,
     /// The shard with the long mailbox to which the input being worked on sent a message.
     held_by: Option<u16>,
@@ -53,6 +53,7 @@ impl Intake {
             return false;
         }
         match self.held_by {
+            // The next turn would only send more there: it waits for that mailbox.
             Some(shard) => self.held.push((conn, shard)),
             None => self.stalled.push(conn),
         }

@@ -2,8 +2,8 @@
 
 use crate::books::faults::{self, Fault};
 use crate::books::limits::Limits;
-use crate::bounds::SQUEEZED_BYTES_MAX;
 use crate::books::metrics::{Counts, Limit};
+use crate::bounds::SQUEEZED_BYTES_MAX;
 use crate::clients::conn::{Conn, State};
 use crate::clients::intake::Intake;
 use crate::clients::polls::Polls;
@@ -47,7 +47,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether the connection speaks TLS, and the next request of its client may come by it: one that another node brought has only one.
+    /// Whether the connection speaks TLS and may bring the next request of its client: one that another node relays brings only one.
     pub(crate) fn is_secure(&self, conn: ConnId) -> bool {
         let slot = self.conns.get(conn);
         slot.is_some_and(|slot| slot.origin.stays_secure())
@@ -135,6 +135,7 @@ impl Line {
         let start = log.len();
         write(log);
         if log.len() > start {
+            // Answers, heartbeats and ends are never dropped for a slow client.
             let range = self.log.close(false, start, Fate::Fixed);
             self.push(conn, range);
         }
@@ -146,6 +147,7 @@ impl Line {
             && let Some(slot) = self.conns.get_mut(conn)
         {
             slot.lag.hold(times);
+            // With a backlog in place the flush writes nothing of this connection.
             slot.outbox.block();
         }
     }
@@ -168,6 +170,7 @@ impl Line {
     pub(crate) fn arm(&self, clock: &mut Clock, kind: ConnTimer, delay: Duration, conn: ConnId) {
         let (due, key) = (clock.after(delay), self.conns.key(conn));
         let timers = &mut clock.timers.conns;
+        // Nearly all handshakes end long before their time: their lane is kept short.
         if kind == ConnTimer::Handshake {
             timers.forget(kind, |key| {
                 let slot = self.conns.live(key);
@@ -188,6 +191,7 @@ impl Line {
         slot.state = State::Finishing;
         slot.session = None;
         slot.unread.discard();
+        // The flush shuts the connection, also one that has nothing to write.
         if !std::mem::replace(&mut slot.dirty, true) {
             self.log.dirty.push(conn);
         }
@@ -211,8 +215,8 @@ impl Line {
         }
     }
 
-    /// Bytes after the end. Some were on their way when the peer was told: they are no offence. A peer that goes on floods: it is
-    /// not read any more, which costs nothing, and not cut before its time, for then it would be back at once.
+    /// Counts bytes that come after the end. Some were on their way when the peer was told, and are no offence. A peer that goes on is not
+    /// read any more, which costs nothing. It is not cut before its time, for then it would be back at once.
     pub(crate) fn ignore(&mut self, counts: &mut Counts, conn: ConnId, len: usize) {
         if let Some(slot) = self.conns.get_mut(conn)
             && slot.unread.ignore(len)
@@ -256,7 +260,7 @@ impl Line {
         self.pool.bytes()
     }
 
-    /// Writes what the turn has for these connections. `after` gets those that something follows for. It is only looked at when
+    /// Writes what the turn has for these connections. `after` gets the connections for which something follows. It is looked at when
     /// every outbox here has learnt how its write went: what follows may discard, and must know which frames have begun.
     pub(crate) fn flush(
         &mut self,
@@ -270,9 +274,11 @@ impl Line {
             let Some(slot) = self.conns.get_mut(*conn) else {
                 continue;
             };
+            // The mark goes now: what follows the write may give the connection output again.
             slot.dirty = false;
             match slot.outbox.submit(*conn) {
                 Some(job) => submission.push(job),
+                // While a backlog waits nothing of the turn is written: it joins the backlog.
                 None => {
                     self.settle(*conn, None, (limits, counts), after);
                 }
@@ -303,7 +309,7 @@ impl Line {
             bytes_max = bytes_max.saturating_mul(4);
         }
         if slot.lag.is_held() && !faults::is_back(Fault::NewcomerSlow) {
-            // It waits for us, and not for its client.
+            // Held output waits for other nodes: its client is not slow, and is not squeezed.
             bytes_max = bytes_max.max(limits.outbox_bytes_max);
         }
         let (log, mut tally) = (&mut self.log, Tally::default());
@@ -322,6 +328,7 @@ impl Line {
         if has_gap(&tally.dropped) {
             slot.lag.widen();
         }
+        // Nothing follows most writes: those connections are not looked at once more.
         let ends = slot.state == State::Finishing;
         match flushed {
             Flushed::Waiting if !slot.lag.is_fresh() => {}

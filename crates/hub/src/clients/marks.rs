@@ -13,7 +13,7 @@ impl Marks {
         Self(key)
     }
 
-    /// For the other nodes of the cluster.
+    /// The key, for the other nodes of the cluster.
     pub fn key(self) -> [u64; 2] {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Whom the shard serves: connections, sessions, their sockets and users, and how each of them is told things.
+//! The clients of a shard: connections, sessions, their sockets and users, and how each of them is told things.
 
 pub(crate) mod client;
 pub(crate) mod conn;

@@ -1,4 +1,4 @@
-//! Who is here: sessions, their sockets, the users behind them, and the namespaces that they are in.
+//! The people of a shard: sessions, their sockets, the users of these, and the namespaces that they are in.
 
 mod audit;
 
@@ -24,7 +24,7 @@ pub(crate) struct People {
     pub(crate) sockets: Table<SocketId, Socket>,
     users: Users,
     pub(crate) namespaces: Namespaces,
-    /// What other nodes are to know of those whom this hub has members for.
+    /// What other nodes are to know of the members that this hub has.
     pub(crate) interest: Interest,
     pub(crate) roll: Roll,
     /// Names of the programs of sessions.
@@ -116,13 +116,14 @@ impl People {
     pub(crate) fn note_claims(&mut self, socket: SocketKey, kinds: Option<&str>) {
         let session = self.sockets.live(socket).map(|slot| slot.session);
         if let Some(slot) = session.and_then(|session| self.sessions.get_mut(session)) {
+            // The new text is taken before the old one is released, so that an equal one stays.
             let kinds = self.claim_kinds.take(kinds.unwrap_or_default());
             let before = slot.client.show_claims(kinds);
             self.claim_kinds.release(before);
         }
     }
 
-    /// Its client can come back to what it missed.
+    /// Whether the client of a session can come back to what it missed.
     pub(crate) fn is_recoverable(&self, session: &Session) -> bool {
         session.sockets.iter().any(|index| {
             let extra = self.sockets.get(*index);
@@ -146,6 +147,7 @@ impl People {
     pub(crate) fn socket_named(&self, namespace: NamespaceId, name: &str) -> Option<SocketId> {
         let index = self.sockets.find(&Id20::decode(name.as_bytes())?)?;
         let socket = self.sockets.get(index)?;
+        // A socket that left the room of its own id is not found by that name.
         (socket.namespace == namespace && !socket.flags.nameless).then_some(index)
     }
 
@@ -164,6 +166,7 @@ impl People {
     /// A number no socket is marked with.
     pub(crate) fn next_mark(&mut self) -> u32 {
         self.mark = self.mark.wrapping_add(1);
+        // The numbers begin anew, so old marks must not pass for new ones.
         if self.mark == 0 {
             let all: Vec<SocketId> = self.sockets.iter().map(|(index, _)| index).collect();
             for index in all {
@@ -209,7 +212,7 @@ impl People {
         }
     }
 
-    /// Who a session was, when its last socket leaves before it.
+    /// Remembers who a session was: its last socket may leave before it.
     pub(crate) fn note_left(&mut self, index: SocketId) {
         let Some(socket) = self.sockets.get(index) else {
             return;
@@ -264,6 +267,7 @@ impl People {
     }
 
     pub(crate) fn leave_user(&mut self, socket: SocketId) {
+        // The name is copied before the last socket frees it, and only for other nodes.
         let user = match self.interest.is_watched() {
             true => self.user_of(socket).map(str::to_owned),
             false => None,
@@ -276,8 +280,9 @@ impl People {
         }
     }
 
-    /// Other nodes are told of the first socket of a user, before it is there, and of the last one after it went.
+    /// Tells other nodes of a user: before the first socket is there, and after the last one went.
     fn note_user(&mut self, namespace: NamespaceId, name: &str, change: fn(u64) -> Change) {
+        // Callers come before the first socket enters and after the last one left: then the user has none.
         if self.interest.is_watched()
             && self.first_of_user(namespace, name).is_none()
             && let Some(label) = self.namespaces.label(namespace)

@@ -48,6 +48,7 @@ impl LastPoll {
         if self.0 == SHARED {
             return false;
         }
+        // The last poll is one without a `t` now, so an older `t` is no repeat.
         let Some(hash) = hash(t) else {
             self.0 = 0;
             return false;

@@ -54,6 +54,7 @@ impl RollCall {
     }
 
     fn tell(&self, word: RollWord) {
+        // The word is counted before a reader can take it, so that the count never wraps.
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.words.push(word);
     }
@@ -66,7 +67,7 @@ pub(crate) struct Roll {
     /// Sockets that changed; each has a flag, and is here once.
     changed: Vec<SocketKey>,
     gone: Vec<Id20>,
-    /// Some that ended were forgotten.
+    /// Sockets that ended were forgotten: the whole roll is called anew.
     anew: bool,
     due_ms: u64,
 }
@@ -110,10 +111,12 @@ impl Roll {
             return None;
         }
         self.due_ms = now_ms + ROLL_TELL_MS;
+        // The reader is slow: what changes again meanwhile is told once.
         if !call.has_room() {
             return None;
         }
         let anew = std::mem::take(&mut self.anew);
+        // The whole roll follows, and says what these say.
         if anew {
             self.gone.clear();
             self.changed.clear();
@@ -125,6 +128,7 @@ impl Roll {
         Some(Telling {
             call,
             anew,
+            // Any of them will do: each is told as it is now (ADR 35).
             changed: self.changed.split_off(rest),
             gone: std::mem::take(&mut self.gone),
         })

@@ -5,9 +5,9 @@ use crate::bounds::PARTED_MAX;
 use crate::clients::client::Client;
 use crate::clients::get::Get;
 use crate::clients::heart::Heart;
+use crate::clients::lag::Lag;
 use crate::clients::language::Language;
 pub use crate::clients::language::Protocol;
-use crate::clients::lag::Lag;
 use crate::clients::repeats::LastPoll;
 use crate::clients::table::{Named, Table};
 use crate::dialect::speech::Variant;
@@ -67,7 +67,7 @@ pub(crate) struct Dues {
 }
 
 impl Dues {
-    /// A message was accepted: it makes up for one that was rejected. Whether there was any.
+    /// A message was accepted, and makes up for one that was rejected. Returns whether there was such a one.
     pub(crate) fn forgive(&mut self) -> bool {
         let any = self.rejections > 0;
         self.rejections = self.rejections.saturating_sub(1);
@@ -93,10 +93,7 @@ pub(crate) struct Flags {
 
 impl Named for Session {
     fn id(&self) -> Option<&Id20> {
-        self.language
-            .protocol()
-            .is_engineio()
-            .then_some(&self.sid)
+        self.language.protocol().is_engineio().then_some(&self.sid)
     }
 }
 
@@ -106,7 +103,7 @@ impl Table<SessionId, Session> {
         self.get(session).filter(|slot| !slot.flags.closing)
     }
 
-    /// The same by a key that may name nothing any more.
+    /// The session of a key, if the key still names one and it was not ended.
     pub(crate) fn still_open(&self, key: SessionKey) -> Option<&Session> {
         self.live(key).filter(|slot| !slot.flags.closing)
     }
@@ -137,6 +134,7 @@ impl Table<SessionId, Session> {
     ) {
         let (due, key) = (clock.after(delay), self.key(session));
         let timers = &mut clock.timers.sessions;
+        // Nearly all of these two are settled before their time: their lanes are kept short.
         match kind {
             SessionTimer::Connect => {
                 timers.forget(kind, |key| {
@@ -181,7 +179,7 @@ impl Session {
         }
     }
 
-    /// It has, and has asked for, fewer sockets than it may.
+    /// Whether it may join one more namespace: those that it waits for count as well.
     pub(crate) fn may_join(&self, sockets_max: usize) -> bool {
         self.sockets.len() + self.joining.gates.len() < sockets_max
     }
@@ -263,7 +261,7 @@ impl Gates {
 pub(crate) enum RequestToken {
     /// Nobody has looked at it yet.
     Unread(Arc<str>),
-    /// It was good, and this is what it says; a refresh makes it say more.
+    /// The token was good, and these are its claims. A refresh puts later ones in their place.
     Good(Claims),
 }
 
@@ -287,12 +285,13 @@ pub(crate) struct Polling {
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
+    /// The number of its sockets that other nodes do not know of yet. Packets wait until they do.
     pub(crate) lag: Lag,
     /// The last GET, so that it is known when a proxy repeats it.
     pub(crate) last: LastPoll,
-    /// It ended with `parse error`: no more is taken from its client.
+    /// The session ended with `parse error`: no more is taken from its client.
     pub(crate) violated: bool,
-    /// It came by TLS once: its client may ask next on a connection that is kept for it, and that no other process can have.
+    /// The client came by TLS once: it may ask next on a connection that is kept for it, and that no other process can have.
     pub(crate) secure: bool,
 }
 
@@ -326,7 +325,7 @@ pub(crate) struct Probe {
     pub(crate) conn: ConnId,
     /// Low 32 bits of the millisecond clock when it came.
     pub(crate) at_ms: u32,
-    /// Its client takes no binary there.
+    /// The client takes no binary on this WebSocket.
     pub(crate) b64: bool,
 }
 
@@ -408,7 +407,7 @@ impl Rare {
         &self.rates
     }
 
-    /// The same, as they were elsewhere.
+    /// Sets the states of all limiters, as they were in another process.
     pub(crate) fn set_rates(&mut self, rates: impl Iterator<Item = (u32, u64)>) {
         self.rates = rates.collect();
     }
@@ -423,7 +422,7 @@ impl Rare {
         &self.parted.0
     }
 
-    /// The same, as they were elsewhere: the latest of them.
+    /// Sets these hashes, as they were in another process: the latest of them.
     pub(crate) fn set_parted(&mut self, hashes: &[u64]) {
         let latest = hashes.len().saturating_sub(PARTED_MAX);
         self.parted.0 = hashes[latest..].iter().copied().collect();

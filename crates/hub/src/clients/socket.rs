@@ -64,7 +64,7 @@ impl Table<SocketId, Socket> {
         self.live(key).filter(|socket| !socket.flags.gone)
     }
 
-    /// Its client wants an event answered.
+    /// The client of a socket wants an event answered.
     #[inline]
     pub(crate) fn owe_answer(&mut self, key: SocketKey) {
         if let Some(socket) = self.live_mut(key) {
@@ -76,7 +76,7 @@ impl Table<SocketId, Socket> {
 /// Small facts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
-    /// Left already: waits for its handler to be told.
+    /// It left, and its handler is yet to be told.
     pub(crate) gone: bool,
     /// It left the room of its own id.
     pub(crate) nameless: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Extra {
     pub(crate) auth: Option<Box<str>>,
     /// What its token allows with rooms.
     pub(crate) grants: Option<Box<Grants>>,
-    /// The claim of it that handlers read.
+    /// The claim of its token that handlers read.
     pub(crate) label: Option<Box<str>>,
     /// The name and the places by which its client can come back, if it can.
     pub(crate) lifeline: Option<Box<Lifeline>>,

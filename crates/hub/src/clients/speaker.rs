@@ -2,8 +2,8 @@
 
 use crate::books::Books;
 use crate::books::faults::{self, Fault};
-use crate::bounds::HISTORY_BYTES_MAX;
 use crate::books::metrics::Limit;
+use crate::bounds::HISTORY_BYTES_MAX;
 use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::clients::session::Session;
@@ -16,7 +16,7 @@ use wire::plain;
 use wire::socketio::PacketType;
 use wire::websocket::frame::{self, OpCode};
 
-/// In place of an answer with an empty attachment.
+/// The answer that stands in the place of one with an empty attachment.
 const NO_FRAME: &str = "{\"error\":\"WebTransport has no frame for an empty attachment\"}";
 
 /// What it takes to say something to a client.
@@ -47,7 +47,7 @@ impl Speaker<'_> {
         }
     }
 
-    /// The same where the slot of a socket says it: its session is not looked up.
+    /// Says something in the way that the slot of a socket knows: its session is not looked up.
     pub(crate) fn say_by(&mut self, (session, conn, variant): Way, word: &Word<'_>) {
         let mut message = self.line.buffer();
         variant.dialect.write(&mut message, word);
@@ -69,15 +69,13 @@ impl Speaker<'_> {
             self.traces.answer(self.people, to, id, args, attachments);
         }
         let socket = self.people.sockets.live_mut(to);
+        // The slot of a socket that left stays until its handler has been told.
         let Some(socket) = socket.filter(|socket| !socket.flags.gone) else {
             return;
         };
         socket.owed = socket.owed.saturating_sub(1);
-        let (session, conn, variant) = (
-            socket.session,
-            socket.route.conn(),
-            socket.route.variant(),
-        );
+        let (session, conn, variant) =
+            (socket.session, socket.route.conn(), socket.route.variant());
         let namespace = socket.namespace;
         let (args, attachments) = match speech::has_empty(attachments) {
             true => self.answer_that_fits(session, args, attachments),
@@ -145,7 +143,7 @@ impl Speaker<'_> {
             exempt,
         } = said;
         if variant.dialect == Dialect::PlainRaw {
-            // It asks for no answers, and hears of events only.
+            // A client without a protocol asks for no answers, and hears only events.
             return;
         }
         if variant.framing == Framing::Polling {
@@ -200,13 +198,16 @@ impl Speaker<'_> {
         let Some(polling) = slot.polling.as_mut() else {
             return;
         };
+        // The stream has a hole already: the session ends with the turn.
         if polling.overflowed {
             return;
         }
-        // A newcomer gets a room's history before it can poll, and is not slow while it waits for us.
+        // A newcomer gets a room's history before it can poll, and is not slow while it waits for other nodes.
         let bytes_max = match polling.lag.is_held() {
             _ if faults::is_back(Fault::NewcomerSlow) => bytes_max,
-            false => bytes_max.max(HISTORY_BYTES_MAX.min(self.books.config.limits.outbox_bytes_max)),
+            false => {
+                bytes_max.max(HISTORY_BYTES_MAX.min(self.books.config.limits.outbox_bytes_max))
+            }
             true => self.books.config.limits.outbox_bytes_max,
         };
         let mut dropped = Losses::default();

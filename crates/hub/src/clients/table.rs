@@ -1,5 +1,5 @@
-//! Slots that everybody reads and changes, and that only this wing adds and takes away: indexes, timers and counts that go with a
-//! slot are then seen to in one place.
+//! Slots that everybody reads and changes. Only this wing adds them and takes them away, so that indexes, timers and counts of a slot
+//! are seen to in one place.
 
 use crate::tables::slab::Slab;
 use crate::tables::slot::{Key, SlotId};
@@ -49,7 +49,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
         key
     }
 
-    /// Nobody finds it by its id any more.
+    /// From now on nobody finds the slot by its id.
     pub(super) fn unlist(&mut self, slot: I) {
         let id = self.slots.get(slot).and_then(Named::id);
         if let Some(hash) = id.map(hash_of)
@@ -60,6 +60,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
     }
 
     pub(super) fn remove(&mut self, slot: I) -> Option<T> {
+        // A socket was unlisted when it parted; a session is only now.
         self.unlist(slot);
         self.slots.remove(slot)
     }
@@ -69,7 +70,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
         self.by_id.find(hash_of(id), is_it).copied()
     }
 
-    /// Those that are found by their ids.
+    /// The number of slots that are found by their ids.
     pub(crate) fn listed(&self) -> usize {
         self.by_id.len()
     }
@@ -106,7 +107,7 @@ impl<I: SlotId, T: Named> Table<I, T> {
         self.slots.len()
     }
 
-    /// The slot with this number, in use or free; none behind the last one.
+    /// The slot with this number, in use or free; none after the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<I> {
         self.slots.nth(index)
     }

@@ -61,7 +61,7 @@ impl Tags {
         self.entries.get_mut(at)?.as_mut()
     }
 
-    /// One fewer has it. The last one takes the text along.
+    /// A number is given back. The text goes with its last use.
     pub(crate) fn release(&mut self, tag: Tag) {
         let Some(entry) = self.entry(tag.0) else {
             return;
@@ -80,7 +80,7 @@ impl Tags {
         Some(&self.entries.get(at)?.as_ref()?.text)
     }
 
-    /// The same text; the one that is kept, if it is.
+    /// The kept copy of an equal text, or this text where none is kept.
     pub(crate) fn shared(&self, text: Arc<str>) -> Arc<str> {
         let known = self.numbers.get_key_value(&*text);
         known.map_or(text, |(known, _)| Arc::clone(known))

@@ -31,7 +31,7 @@ pub enum Subject {
 /// What a trace may cost and show.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceBounds {
-    /// It ends by itself then: Unix time, milliseconds.
+    /// The time at which the trace ends by itself: Unix time, milliseconds.
     pub until_ms: u64,
     /// Lines of one second. More are counted and not told.
     pub lines_per_s: u32,
@@ -45,7 +45,7 @@ pub struct TraceBounds {
 #[derive(Debug)]
 pub struct LiveTrace {
     subject: Subject,
-    /// Only sockets and events of it are followed. Traces of rooms and events always have one.
+    /// The namespace whose sockets and events alone are followed, if there is one. Traces of rooms and events always have one.
     namespace: Option<Box<str>>,
     bounds: TraceBounds,
     lines: Copies<TraceLine>,
@@ -81,7 +81,7 @@ pub struct TraceLine {
     pub bytes: usize,
     /// Its arguments, or their types and sizes.
     pub args: Option<Box<str>>,
-    /// In place of a first argument that is a text, where names are not shown.
+    /// The mark in the place of a first argument that is a text, where names are not shown.
     pub mark: Option<Box<str>>,
     /// Sizes of its attachments.
     pub attachments: Vec<usize>,
@@ -138,12 +138,12 @@ pub enum TraceDecision {
     Backend,
     /// Not carried out, and its sender was told.
     Refused {
-        /// For programs.
+        /// The reason, for programs.
         code: Box<str>,
-        /// For people.
+        /// The reason, for people.
         why: Box<str>,
     },
-    /// It came to nothing.
+    /// The event came to nothing.
     Dropped {
         /// Why.
         why: &'static str,
@@ -152,14 +152,14 @@ pub enum TraceDecision {
     Handled,
     /// Given to sockets of this shard.
     Delivered {
-        /// So many.
+        /// The number of these sockets.
         to: u64,
-        /// Who said it, if a client did.
+        /// The client that said it, if one did.
         by: Option<Speaker>,
     },
     /// The answer to an event.
     Answered {
-        /// Since it was heard, milliseconds; none if nobody followed it then.
+        /// The time since the event was heard, milliseconds; none if nobody followed it then.
         after_ms: Option<u64>,
     },
     /// A socket is in its namespace.
@@ -266,6 +266,7 @@ impl LiveTrace {
             (true, told) if told < max => Some(pace + 1),
             (true, _) => None,
         };
+        // All shards share the lines of one second.
         let told = self
             .pace
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
@@ -276,7 +277,7 @@ impl LiveTrace {
     }
 
     pub(crate) fn note(&self, line: TraceLine) {
-        // One that finds no room is counted.
+        // The queue counts a line that finds no room.
         let _ = self.lines.push(line);
     }
 }

@@ -1,7 +1,9 @@
 //! The live traces that a shard follows. While there are none, an event pays one test for them at each of its stations; all the rest is
 //! here, and cold.
 
-use crate::bounds::{CHOSEN_MAX, FOLLOWED_MAX, TRACED_ACKS_MAX, TRACED_LINES_MAX, TRACED_ROOMS_MAX, TRACES_MAX};
+use crate::bounds::{
+    CHOSEN_MAX, FOLLOWED_MAX, TRACED_ACKS_MAX, TRACED_LINES_MAX, TRACED_ROOMS_MAX, TRACES_MAX,
+};
 use crate::clients::marks::Marks;
 use crate::clients::trace::{
     self, LiveTrace, Speaker, Subject, TraceDecision, TraceLine, TraceWho,
@@ -31,7 +33,7 @@ pub(crate) struct Traces {
     asked: VecDeque<Asked>,
     /// The event that is at its handler.
     pub(super) hearing: Option<Hearing>,
-    /// Sockets that came since a share of all is followed, and are in it.
+    /// Sockets that are in a share of all that is followed. They came after that trace began.
     pub(super) chosen: HashSet<SocketKey>,
     /// Sockets that the last event did not reach, because it is volatile and they were not ready.
     missed: Vec<SocketId>,
@@ -79,6 +81,7 @@ impl Traces {
     }
 
     pub(crate) fn begin(&mut self, shard: u16, now: Now, trace: Arc<LiveTrace>) {
+        // Traces that are over make room first.
         self.begin_turn(now);
         self.shard = shard;
         if self.live.len() < TRACES_MAX && !trace.is_over(now.wall_ms) {
@@ -221,6 +224,7 @@ impl Traces {
                 rooms: passing.rooms.clone(),
                 bytes: passing.args.map_or(0, str::len) + attached,
                 args: passing.args.map(|args| match trace.shows_payload() {
+                    // Tokens and signed addresses are shown to nobody.
                     true if !notices::has_secret(passing.event, args) => trace::payload(args),
                     _ => trace::shape(args, passing.attachments),
                 }),
@@ -243,7 +247,7 @@ impl Traces {
     }
 }
 
-/// Takes what clients have said or are called out of a line. `args` is what the line's shapes are of.
+/// Takes words and names of clients out of a line. `args` is the text that the line's shapes are made of.
 fn redact(marks: Marks, line: &mut TraceLine, args: Option<&str>) {
     let user = line.who.as_mut().and_then(|who| who.user.as_mut());
     if let Some(user) = user {
@@ -257,7 +261,7 @@ fn redact(marks: Marks, line: &mut TraceLine, args: Option<&str>) {
             by: Some(Speaker::User(name)),
             ..
         } => *name = marks.of(name),
-        // It may quote what was said.
+        // The reason may quote what was said.
         TraceDecision::Refused { why, .. } => *why = Box::default(),
         _ => {}
     }
@@ -272,7 +276,7 @@ pub(super) fn is_in_share(sid: &Id20, share: u16) -> bool {
     u64::from_be_bytes(random) % SHARE_OF < u64::from(share)
 }
 
-/// For a volatile event whose receiver was not ready.
+/// The decision about a volatile event whose receiver was not ready.
 pub(crate) const NOT_READY: TraceDecision = TraceDecision::Dropped {
     why: "it is volatile, and the client was not ready",
 };

@@ -1,5 +1,5 @@
-//! Users: all sockets of one uid in a namespace. Few users have more than one or two sockets, and an idle connection pays for
-//! each byte here, so a user's sockets are a list threaded through the sockets themselves.
+//! Users: all sockets of one uid in a namespace. A user's sockets are a list threaded through the sockets themselves: few users have
+//! more than one or two, and an idle connection pays for each byte here.
 
 use crate::clients::socket::{Place, Socket};
 use crate::clients::table::Table;
@@ -96,6 +96,7 @@ impl Users {
         let Some(slot) = self.slots.get_mut(user) else {
             return;
         };
+        // The newest comes first, so nobody walks to the end of the list.
         let after = slot.first.replace(socket);
         if let Some(next) = sockets.get_mut(after) {
             next.place.before = Some(socket);

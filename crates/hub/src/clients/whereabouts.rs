@@ -23,6 +23,7 @@ impl Whereabouts {
     pub(crate) fn came(&self, id: Id20, shard: u16) {
         let shards = self.shards.pin();
         match id::socket_owner(&id).shard == shard {
+            // The id itself names this shard.
             true => drop(shards.remove(&id)),
             false => drop(shards.insert(id, shard)),
         }

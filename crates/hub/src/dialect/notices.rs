@@ -1,19 +1,19 @@
 //! Events by which the gateway itself speaks to clients. Clients must be able to trust them, so built-in rules relay no event
 //! of these names from one client to others.
 
-/// The process stops; when to come back.
+/// The process stops. The event says when to come back.
 pub const SHUTDOWN: &str = "SERVER_SHUTDOWN";
 /// The token ends soon.
 pub const EXPIRING: &str = "token-expiring";
 /// A client shows a new token by this event, and is answered by it.
 pub const REFRESH: &str = "token-refresh";
-/// Something the client sent was not carried out, or its session ends.
+/// A message of the client was not carried out, or its session ends.
 pub const ERROR: &str = "error";
 /// How many are in a room.
 pub const PRESENCE: &str = "presence";
-/// Who came into a room and left it; a client asks by it who is there.
+/// Members that came into a room and left it. A client asks by this event who is there.
 pub const WHO: &str = "sockeye:presence";
-/// Something is missing of what was for a client that may come back, although it stayed.
+/// A client that may come back misses messages, although it stayed connected.
 pub const GAP: &str = "sockeye:gap";
 /// What was said in a room before the client joined it.
 pub const HISTORY: &str = "history";
@@ -29,7 +29,7 @@ pub fn is_notice(event: &str) -> bool {
     )
 }
 
-/// Tokens, and signed addresses of bodies: whoever has them may use them. They are shown to nobody.
+/// Whether an event has a token or the signed address of a body: anybody who has such a one may use it, so it is shown to nobody.
 pub fn has_secret(event: &str, args: &str) -> bool {
     event == REFRESH || event == LARGE || args.contains(LARGE)
 }

@@ -41,7 +41,7 @@ pub(crate) enum Framing {
     EventStream,
 }
 
-/// In which form a client is told things.
+/// The form in which a client is told things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) dialect: Dialect,
@@ -50,8 +50,8 @@ pub(crate) struct Variant {
     pub(crate) offsets: bool,
 }
 
-/// An event to send. `args` are raw JSON elements separated by commas, `attachments` what placeholders in them stand for, one
-/// each: plain clients get null where an attachment is referred to again. Names that only the libraries may emit
+/// An event to send. `args` are raw JSON elements separated by commas. `attachments` are what placeholders in them stand for, one each:
+/// where an attachment is referred to again, plain clients get null. Names that only the libraries may emit
 /// ([`socketio::is_reserved`]) are not sent, but logged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emit<'a> {
@@ -69,7 +69,7 @@ pub struct Emit<'a> {
     pub spot: Option<&'a Spot>,
 }
 
-/// Whose word an event is. Stores of history ask for it; receivers are not told.
+/// The author of an event. Stores of history ask for it; receivers are not told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Author<'a> {
     /// The gateway's own, or that of logic outside.
@@ -79,7 +79,7 @@ pub enum Author<'a> {
     Waiting(u64),
     /// A client's.
     Client(SocketKey),
-    /// The same, by the name of its user.
+    /// A client's, by the name of its user.
     User(&'a str),
     /// Another node's, which has stored it.
     Elsewhere,
@@ -114,7 +114,7 @@ pub(crate) struct Word<'a> {
     /// Raw elements after the name or in an ack; the raw object of CONNECT and CONNECT_ERROR.
     pub(crate) data: &'a str,
     pub(crate) attachments: &'a [Vec<u8>],
-    /// Where a plain client is then that can come back. Others get it among the elements.
+    /// The offset that a plain client has after this packet, if it can come back. Other clients get theirs among the elements.
     pub(crate) offset: Option<&'a str>,
 }
 
@@ -148,17 +148,17 @@ impl<'a> Word<'a> {
 }
 
 impl Dialect {
-    /// Its messages have members.
+    /// Whether its messages are maps with members.
     pub(crate) fn is_plain(self) -> bool {
         matches!(self, Self::PlainJson | Self::PlainMsgpack)
     }
 
-    /// One message is one binary message of the transport.
+    /// Whether a message is one binary message of the transport.
     fn is_binary(self) -> bool {
         matches!(self, Self::SocketIoMsgpack | Self::PlainMsgpack)
     }
 
-    /// Attachments follow the message.
+    /// Whether attachments follow the message.
     pub(crate) fn attaches(self) -> bool {
         matches!(self, Self::SocketIo | Self::SocketIo3)
     }
@@ -199,8 +199,8 @@ impl Dialect {
     }
 }
 
-/// Clients of protocol 3 know the id of their socket already, and take the message of a refusal alone, or the data that
-/// stand for it.
+/// The word as clients of protocol 3 take it. They know the id of their socket already. Of a refusal they take the message alone, or
+/// the data if there are some.
 fn in_words_of_3<'a>(word: &Word<'a>) -> Word<'a> {
     let data = match word.kind {
         PacketType::Connect => "",
@@ -246,7 +246,7 @@ fn write_text(out: &mut Vec<u8>, word: &Word<'_>) {
     out.push(b']');
 }
 
-/// Before the content of a frame stands its kind ([`wrap_raw`]).
+/// Appends the content of a frame after its kind, which [`wrap_raw`] reads.
 fn write_raw(out: &mut Vec<u8>, word: &Word<'_>) {
     match raw::frame(word.data, word.attachments) {
         raw::Frame::Text(text) => {
@@ -275,7 +275,7 @@ impl Variant {
     /// Forms in which it stands in a polling payload.
     pub(crate) const POLLED: usize = 4;
 
-    /// Which of these it is. No dialect has both base64 and event streams.
+    /// The number of the form in frames. No dialect has both base64 and event streams.
     pub(crate) fn number(self) -> usize {
         debug_assert_ne!(self.framing, Framing::Polling);
         let second = usize::from(self.framing != Framing::WebSocket);
@@ -284,11 +284,12 @@ impl Variant {
             (false, _) => form,
             (true, Dialect::PlainJson) => 16,
             (true, Dialect::PlainMsgpack) => 17,
+            // Beside the plain dialects only the two of Socket.IO 4 have offsets, in two framings each.
             (true, _) => 12 + form % 4,
         }
     }
 
-    /// The same of polling payloads. Events wait in one form for clients of both protocols.
+    /// The number of the form in polling payloads. Events wait in one form for clients of both protocols (ADR 43).
     pub(crate) fn polled(self) -> usize {
         usize::from(self.dialect == Dialect::SocketIoMsgpack) + 2 * usize::from(self.offsets)
     }

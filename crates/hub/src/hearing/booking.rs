@@ -9,8 +9,8 @@ use crate::seam::event::{AckTo, Caller, Refusal};
 use crate::seam::member::{Member, Rejection};
 use crate::tables::slot::{SessionId, SocketKey};
 
-/// Books a message of a socket. Over a rate it is to be dropped, and its sender told, also in the answer it waits for:
-/// `false`. HOT PATH.
+/// Books a message of a socket. `false` says that it is over a rate: the caller drops it. Its sender was told already, also in the answer
+/// that it waits for. HOT PATH.
 #[inline]
 pub(crate) fn within_rates(parts: &mut Parts, from: Caller, asked: Option<u64>) -> bool {
     if !parts.access.meters.any {
@@ -22,7 +22,7 @@ pub(crate) fn within_rates(parts: &mut Parts, from: Caller, asked: Option<u64>) 
     }
 }
 
-/// Books a message to a namespace that its sender is not in. Over a rate it is dropped: `false`.
+/// Books a message to a namespace that its sender is not in. `false` says that it is over a rate: the caller drops it.
 pub(crate) fn stranger_within_rates(parts: &mut Parts, session: SessionId) -> bool {
     if !parts.access.meters.any {
         return true;
@@ -33,8 +33,8 @@ pub(crate) fn stranger_within_rates(parts: &mut Parts, session: SessionId) -> bo
     }
 }
 
-/// Books a CONNECT. Over a rate its sender is told so in the answer it waits for, and forgiven what it sends to that namespace
-/// without having waited: `false`.
+/// Books a CONNECT. `false`: it is over a rate. Its sender is told so in the answer that it waits for, and is forgiven what it sends to
+/// that namespace without having waited.
 pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namespace: &str) -> bool {
     if !parts.access.meters.any {
         return true;
@@ -46,6 +46,7 @@ pub(crate) fn connect_within_rates(parts: &mut Parts, session: SessionId, namesp
     let meter = meters.of(refused.0).filter(|_| !meters.dry_run);
     if let Some(message) = meter.map(|meter| meter.message.to_string()) {
         if let Some(slot) = parts.people.sessions.get_mut(session) {
+            // What it sends there without having waited is taken for a packet to a namespace that it left.
             slot.rare.get_or_insert_default().part(namespace);
         }
         let refusal = Refusal {
@@ -84,6 +85,7 @@ fn over_rate(
         return nobody_over_rate(parts, from.session, scope);
     };
     let mut ack = from.ack(asked);
+    // The refusal is an answer, and each answer lowers what is owed.
     if ack.is_some() {
         parts.people.sockets.owe_answer(from.socket);
     }
@@ -91,7 +93,7 @@ fn over_rate(
     reject(&mut socket, &mut ack, (scope, &meter.message), exceeded)
 }
 
-/// The same where there is no socket that could be told.
+/// Counts a message over a rate where there is no socket that could be told.
 #[cold]
 fn nobody_over_rate(parts: &mut Parts, session: SessionId, scope: Scope) -> bool {
     parts.books.counts.rated[scope as usize] += 1;
@@ -119,7 +121,7 @@ fn count_rejection(parts: &mut Parts, session: SessionId) {
     let conn = slot.conn;
     parts.books.counts.hit(Limit::Flood);
     ending::close_session(parts, session, CloseReason::Flood);
-    // What still comes is no accident.
+    // What still comes is no accident: its allowance is used up.
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.unread.ignore_no_more();
     }

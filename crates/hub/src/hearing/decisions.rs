@@ -62,6 +62,7 @@ fn decided(stage: &mut Stage, key: AskKey, decision: Result<(), Refusal>) {
 }
 
 fn on_decision(stage: &mut Stage, pending: Pending, decision: Result<(), Refusal>) {
+    // The session may have ended while its handler thought.
     let sessions = &stage.parts.people.sessions;
     let session = pending
         .session
@@ -96,6 +97,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
         return;
     };
     let session = key.id();
+    // A verdict counts also where its client is gone.
     match &verdict {
         Ok(_) => stage.parts.books.counts.auth_ok += 1,
         Err(refused) => tokens::note_denied(&mut stage.parts, session, refused.clone()),
@@ -112,6 +114,7 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
                 Ok(claims) => plain_joining::begin_plain(stage, session, Some(&claims)),
                 Err(denied) => plain_gate::deny_plain(&mut stage.parts, session, denied),
             }
+            // Frames that waited are read once the socket is there.
             if let Some(conn) = conn {
                 stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
             }
@@ -150,8 +153,8 @@ fn released(stage: &mut Stage, key: SessionKey, held: &Held) {
     let Some(packet) = held.packet() else {
         return socketio::parse_error(parts, key.id());
     };
-    // Stock clients give up a namespace without a word, as long as they have another one. One that came back before the answer
-    // asked twice, and means once.
+    // Stock clients give up a namespace without a word, as long as they have another one. A client that came back before the answer
+    // has asked twice and means once.
     if held.connects() && has_others && parts.people.socket_in(key.id(), packet.namespace).is_some()
     {
         return;

@@ -18,6 +18,7 @@ pub(crate) fn on_event(stage: &mut Stage, from: Caller, event: Event<'_>) {
 
 #[inline(always)]
 fn handle(stage: &mut Stage, from: Caller, event: Event<'_>) {
+    // A refresh is answered as well, so the answer is owed before the two ways part.
     if event.ack.is_some() {
         stage.parts.people.sockets.owe_answer(from.socket);
     }

@@ -73,8 +73,8 @@ pub(crate) fn on_refresh_verdict(
     }
 }
 
-/// Warns those whose token ends soon and ends those whose token has ended: the turn's share of them. Wall clock: that is what tokens
-/// mean.
+/// Warns the sockets whose token ends soon and ends those whose token has ended: the turn's share of them. It goes by the wall clock,
+/// because the times in tokens are such times.
 pub(crate) fn expire_tokens(parts: &mut Parts) {
     let now_s = parts.clock.now.wall_ms / 1000;
     for _ in 0..CHORES_PER_TURN {
@@ -85,6 +85,7 @@ pub(crate) fn expire_tokens(parts: &mut Parts) {
         let Some(slot) = slot.filter(|slot| !slot.flags.gone) else {
             continue;
         };
+        // The entry is used up: a socket that waits again gets another one.
         slot.flags.ending = false;
         let expires_s = slot.expires_s;
         match u64::from(expires_s).saturating_sub(now_s) {
@@ -104,6 +105,7 @@ fn token_ended(parts: &mut Parts, socket: SocketKey) {
         .sessions
         .get(session)
         .is_some_and(|slot| slot.language.protocol().is_engineio());
+    // A plain session has one socket and ends with it.
     if !engineio {
         tokens::say_denied(parts, session, Denied::Expired);
         return ending::close_session(parts, session, CloseReason::TokenExpired);
@@ -132,6 +134,7 @@ fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64)
             socket.id(),
         );
     }
+    // The socket waits a second time, for the end itself.
     tokens::await_end(&mut parts.clock, &mut parts.people, socket.id(), expires_s);
     let mut args = String::new();
     let at_ms = expires_s * 1000;
@@ -139,5 +142,5 @@ fn token_ends(parts: &mut Parts, socket: SocketKey, expires_s: u32, left_s: u64)
     Member::new(parts, socket).emit(&Emit::new(notices::EXPIRING, &args));
 }
 
-/// Number of that limiter; the rules' limiters count from one.
+/// The number of the limiter of refreshes. Limiters of rules count from one.
 const REFRESHES_NUMBER: u32 = 0;

@@ -1,11 +1,11 @@
 //! The way of a client into a namespace of Socket.IO: its token, the handler's decision, and what it sent meanwhile.
 
-use crate::bounds::RETURN_MS;
 use crate::access::tokens::{self, shown_token};
 use crate::books::claims::{Claims, Denied};
 use crate::books::close::CloseReason;
 use crate::books::config::AuthStyle;
 use crate::books::metrics::{Dropped, Limit};
+use crate::bounds::RETURN_MS;
 use crate::clients::session::RequestToken;
 use crate::cluster::waiting;
 use crate::dialect::notices;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use wire::base64url::Id20;
 use wire::socketio::PacketType;
 
-/// The client may be let in, as far as its token goes.
+/// Goes on with a client against which its token says nothing: its old socket is looked for, or its handler decides.
 pub(crate) fn join_namespace(
     stage: &mut Stage,
     session: SessionId,
@@ -56,12 +56,14 @@ pub(crate) fn join_namespace(
         }
         Some(Decision::Admit) => enter(stage, session, (Some(id), None), namespace, auth, claims),
         Some(Decision::Refuse(refusal)) => keep_out(&mut stage.parts, session, namespace, &refusal),
+        // The handler panicked, and the session is closed.
         None => {}
     }
 }
 
-/// The same for a client that waited before a gate for its token's sake.
+/// Asks the handler about a client that waited at a gate: for a verdict about its token, or for the socket that it had.
 fn join_from_gate(stage: &mut Stage, session: SessionId, mut join: Join) {
+    // A socket that comes back keeps its id.
     let id = join.socket.unwrap_or_else(|| stage.parts.new_socket_id());
     join.socket = Some(id);
     let claims = join.claims.as_ref();
@@ -121,6 +123,7 @@ fn await_shards(stage: &mut Stage, session: SessionId, mut join: Join, number: u
 
 /// Other shards were asked for the socket of a client that comes back.
 pub(crate) fn on_found(stage: &mut Stage, session: SessionId, mut join: Join, found: FoundSocket) {
+    // A `pid` of another namespace opens nothing here.
     let found = found.and_then(|(id, namespace)| match *namespace == *join.namespace {
         true => Ok(id),
         false => Err(NotRecovered::Unknown),
@@ -208,6 +211,7 @@ fn enter(
         Some(Err(why)) => {
             parking::settle(parts);
             returning::note_lost(parts, session, why);
+            // The socket went while the handler decided: the session ends, and its client comes again as somebody new (ADR 38).
             return returning::break_promise(parts, session);
         }
         Some(Ok(back)) => Some(back),
@@ -224,17 +228,19 @@ fn enter(
         None => parking::begin(parts, session, socket, uid),
     }
     if let Some(claims) = claims {
-        // One that came back is where it was: what its token said of rooms, it had when it began.
+        // A socket that came back is in its rooms. It joined those of its token when it began.
         match back {
             Some(_) => tokens::renew(parts, socket, claims),
             None => tokens::grant(parts, socket, claims),
         }
     }
+    // Before its CONNECT is answered, a stock client buffers events without moving its offset: a second cut would bring them twice.
     opening::greet(parts, socket, namespace);
     if let Some(back) = &back {
         returning::replay(parts, socket, back);
     }
     stage.call(session, |handler, cx| handler.connected(cx, socket, auth));
+    // The turn has not been flushed yet, so all of this waits until other nodes know of the socket.
     waiting::hold_welcome(&mut stage.parts, session, socket);
     if is_plain {
         plain_gate::go_on(stage, session);
@@ -261,6 +267,7 @@ pub(crate) fn authenticate(
     let Some(slot) = stage.parts.people.sessions.get(session) else {
         return;
     };
+    // A token in the payload of CONNECT comes before the one of the request.
     let (token, auth_text) = match (shown_token(auth), slot.joining.token.as_deref()) {
         (Some(_), _) => {
             let text: Arc<str> = auth.into();
@@ -321,6 +328,7 @@ pub(crate) fn on_join_verdict(
             };
             let shared = |kinds| people.claim_kinds.shared(kinds);
             claims.kinds = claims.kinds.map(shared);
+            // A verdict about the request's token holds for the namespaces that are joined later, too.
             if shown_token(&join.auth).is_none()
                 && let Some(token) = slot.joining.token.as_deref_mut()
                 && matches!(token, RequestToken::Unread(_))
@@ -341,13 +349,13 @@ pub(crate) fn on_join_verdict(
 /// after one, no client comes back by itself.
 fn deny_join(parts: &mut Parts, session: SessionId, namespace: &str, denied: Denied) {
     let slot = parts.people.sessions.get(session);
-    // It speaks the plain protocol, and said that it comes back.
+    // Only a plain client that said that it comes back gets here.
     if slot.is_some_and(|slot| slot.language.protocol().is_plain_websocket()) {
         return plain_gate::deny_plain(parts, session, denied);
     }
     if parts.books.config.auth.style == AuthStyle::Strict {
         ending::log_refused(parts, session, denied.close_reason());
-        // What the client can mend by itself, it is told in a way that programs read.
+        // A program can mend an expired token by itself, so it gets a code that it can read.
         let code = || format!("{{\"code\":\"{}\"}}", denied.code());
         let refusal = Refusal {
             message: denied.message().to_owned(),
@@ -390,6 +398,7 @@ pub(crate) fn ask_handler(
     let slot = stage.parts.people.sessions.get_mut(session)?;
     let (sid, protocol, peer) = (slot.sid, slot.language.protocol(), slot.client.peer());
     let transport = slot.transport();
+    // The texts are lent to the handler, which may change the session, and go back afterwards.
     let rare = slot.rare.as_mut();
     let (query, headers) = rare.map_or_else(Default::default, |rare| {
         (mem::take(&mut rare.query), mem::take(&mut rare.headers))
@@ -410,7 +419,7 @@ pub(crate) fn ask_handler(
     };
     let answer = stage.call(session, |handler, cx| handler.connecting(cx, &request));
     if !matches!(answer, Some(Decision::Later)) {
-        // A ticket that nobody waits with.
+        // The handler took a ticket and decided at once: nobody waits with it.
         let ticket = stage.parts.outbound.asks.take_ticket();
         ticket.and_then(|key| question::close_question(&mut stage.parts, key));
     }

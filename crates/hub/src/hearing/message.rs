@@ -20,6 +20,7 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         return;
     }
     slot.heart.hear();
+    // Pauses of clients matter only while sessions are sent away (ADR 49).
     if stage.parts.access.sends_away() {
         let now_ms = stage.parts.clock.now.mono_ms;
         stage.parts.access.note_spoke(session, now_ms);
@@ -42,7 +43,7 @@ pub(crate) fn on_data(stage: &mut Stage, session: SessionId, data: Data<'_>) {
             plain::on_plain(stage, session, data)
         }
         (Protocol::PlainRaw, data) => plain::on_raw(stage, session, data),
-        // It cannot speak.
+        // A client of an event stream cannot speak.
         (Protocol::EventStream, _) => {}
         (Protocol::EngineIo | Protocol::Raw, data) => {
             let key = stage.parts.people.sessions.key(session);

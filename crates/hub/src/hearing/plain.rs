@@ -10,7 +10,7 @@ use crate::tables::slot::SessionId;
 use wire::json;
 use wire::plain::{self, Incoming, Invalid, raw};
 
-/// The event that a frame becomes which is not parsed; `socket.send()` of Socket.IO's clients has the same name.
+/// A frame that is not parsed becomes an event of this name. Socket.IO's clients use it for `socket.send()`.
 pub const RAW_EVENT: &str = "message";
 
 pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
@@ -22,6 +22,7 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         (_, Data::Text(text)) => plain::parse_json(text),
         _ => Err(Invalid::default()),
     };
+    // A message is read before it is booked: a refusal names the id that it asks by.
     let asked = match &incoming {
         Ok(Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. }) => {
             *id

@@ -47,7 +47,7 @@ pub(crate) fn set_asking(parts: &mut Parts, session: SessionId, asking: bool) ->
     Some(conn)
 }
 
-/// Its client need not wait any longer: what it said meanwhile is read.
+/// The client of a plain session need not wait any longer: what it said meanwhile is read.
 pub(crate) fn go_on(stage: &mut Stage, session: SessionId) {
     if let Some(conn) = set_asking(&mut stage.parts, session, false) {
         stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
@@ -62,6 +62,7 @@ pub(crate) fn keep_out_plain(parts: &mut Parts, session: SessionId, refusal: &Re
     let Some(conn) = slot.and_then(|slot| slot.conn) else {
         return;
     };
+    // The close frame has the handler's words (RFC 6455 §7.4.1). The end of the session writes none after it.
     conns::say_goodbye(parts, conn, Some(1008), &refusal.message);
     ending::close_session(parts, session, CloseReason::ServerClose);
 }

@@ -22,6 +22,7 @@ fn authenticate_plain(stage: &mut Stage, session: SessionId) {
     let Some(slot) = stage.parts.people.sessions.get_mut(session) else {
         return;
     };
+    // A plain session has one socket, so its token is asked about once.
     let token = slot.joining.token.take().map(|token| *token);
     let Some(RequestToken::Unread(token)) = token else {
         return if stage.parts.books.config.auth.required {
@@ -41,7 +42,8 @@ fn authenticate_plain(stage: &mut Stage, session: SessionId) {
     }
 }
 
-/// A plain session has one socket from the start, or from when its token was found good; one that may come back, when it has said so.
+/// A plain session begins. It has one socket at once, or when its token was found good. A client that may come back gets its socket when
+/// it has said whether it does.
 pub(crate) fn open_plain(stage: &mut Stage, session: SessionId) {
     if plain_gate::waits_for_resume(&stage.parts, session) {
         return;
@@ -86,6 +88,7 @@ pub(crate) fn on_beginning_decided(
         Ok(()) => enter_plain(stage, session, socket, claims.as_deref()),
         Err(refusal) => keep_out_plain(&mut stage.parts, session, &refusal),
     }
+    // Frames that waited are read once the socket is there.
     if let Some(conn) = conn {
         stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
     }
@@ -105,19 +108,22 @@ fn enter_plain(stage: &mut Stage, session: SessionId, id: Option<Id20>, claims: 
     if let Some(claims) = claims {
         tokens::grant(&mut stage.parts, socket, claims);
     }
+    // The answer begins before the handler can say anything in it.
     let stream = stream::begin_stream(&mut stage.parts, session);
     stage.call(session, |handler, cx| handler.connected(cx, socket, "{}"));
     if let Some(rooms) = stream {
         join_stream(stage, session, socket, &rooms);
     }
+    // The turn has not been flushed yet, so all of this waits until other nodes know of the socket.
     waiting::hold_welcome(&mut stage.parts, session, socket);
 }
 
-/// Joins as a client of the plain protocol does by its own word. A client that said what it has, and was told of a room by nobody
-/// what it missed there, is told that nobody knows.
+/// Joins the rooms that a stream asked for, as a plain client does by its own word. A client that comes back is told of each room of
+/// which nobody knows what it missed there.
 fn join_stream(stage: &mut Stage, session: SessionId, socket: SocketKey, rooms: &[Box<str>]) {
     let from = Caller { session, socket };
     for room in rooms {
+        // The handler may end the session at each of these joins.
         if !stage.parts.people.sessions.is_open(session)
             || !booking::within_rates(&mut stage.parts, from, None)
         {

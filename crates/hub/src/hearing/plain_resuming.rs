@@ -42,7 +42,7 @@ pub(crate) fn on_first(stage: &mut Stage, session: SessionId, data: Data<'_>) {
     }
 }
 
-/// What it shows; `None`: it is another message.
+/// What a `resume` shows of the socket to go on with; `None`: it is another message.
 fn read(protocol: Protocol, data: Data<'_>) -> Option<Option<Shown>> {
     match (protocol, data) {
         (Protocol::PlainMsgpack, Data::Binary(bytes)) => {

@@ -72,7 +72,7 @@ pub(crate) fn on_msgpack(stage: &mut Stage, session: SessionId, data: Data<'_>) 
     }
 }
 
-/// What is no packet ends the session; one that waits for its handler's decision gets the decision first.
+/// A message that is no packet ends the session. A session that waits for its handler's decision gets the decision first.
 #[cold]
 fn on_broken(parts: &mut Parts, session: SessionId, text: &str) {
     let slot = parts.people.sessions.get(session);
@@ -155,6 +155,7 @@ pub(crate) fn on_attachment(stage: &mut Stage, session: SessionId, bytes: &[u8])
         return;
     }
     if let Some(partial) = slot.binary.take() {
+        // A packet borrows its text, so the text was kept and is parsed again.
         match socketio::parse(&partial.text) {
             Ok(packet) => on_packet(stage, session, &packet, &partial.attachments),
             Err(_) => parse_error(&mut stage.parts, session),
@@ -175,6 +176,7 @@ pub(crate) fn on_packet(
     let from = Caller { session, socket };
     let is_event = matches!(packet.kind, PacketType::Event | PacketType::BinaryEvent);
     let asked = packet.id.filter(|_| is_event);
+    // A client over its rate may leave all the same.
     if packet.kind != PacketType::Disconnect
         && !booking::within_rates(&mut stage.parts, from, asked)
     {
@@ -200,6 +202,7 @@ pub(crate) fn on_packet(
         PacketType::Disconnect => {
             ending::retire_socket(&mut stage.parts, socket.id(), Departure::ByClient);
         }
+        // A second CONNECT to a namespace closes the transport, as with Node's server.
         PacketType::Connect | PacketType::ConnectError => parse_error(&mut stage.parts, session),
     }
 }
@@ -256,8 +259,9 @@ fn auth_of(query: &str) -> String {
     String::from_utf8_lossy(&auth).into_owned()
 }
 
-/// A packet for a namespace the client is not in. A client may not know yet that the server removed it or, for a rate, did not let it in, and
-/// its callbacks may answer after its own DISCONNECT: such a packet counts as a message. One for any other namespace is an error.
+/// A packet for a namespace that the client is not in. One for a namespace that it left counts as a message: the client may not know yet
+/// that the server removed it or did not let it in for a rate, and its callbacks may answer after its own DISCONNECT. One for any other
+/// namespace is an error.
 fn on_stranger(parts: &mut Parts, session: SessionId, was_in: bool) {
     if !was_in {
         parse_error(parts, session);

@@ -69,6 +69,7 @@ pub(super) fn on_event(
     let explained = stage.call(from.session, |handler, cx| {
         handler.explain(cx, from.socket, event.name)
     });
+    // `explain` calls the handler, too, and what it counts is no part of the decision.
     heard.before = Tally::of(&stage.parts.books.counts);
     stage.parts.traces.begin_hearing();
     handle(stage, from, event);
@@ -103,6 +104,7 @@ impl Heard {
     fn tell(mut self, parts: &mut Parts, hearing: &Hearing, explained: Option<Explained>) {
         let traces = &mut parts.traces;
         let namespace = self.namespace.as_deref().unwrap_or_default();
+        // Only now it is known to which rooms the handler sent the event.
         self.followers.extend(traces.of_rooms(namespace, |room| {
             let spoken = hearing.rooms.iter().any(|name| **name == *room);
             spoken || names_first(&self.args, room)

@@ -24,7 +24,7 @@ impl Fate {
         }
     }
 
-    /// It makes room for newer units.
+    /// Whether the unit makes room for newer ones.
     fn yields(self) -> bool {
         matches!(
             self.policy(),
@@ -88,7 +88,7 @@ pub(crate) struct Backlog {
     units: VecDeque<Unit>,
     /// What all units cost.
     cost: usize,
-    /// What those cost that make room for newer ones.
+    /// Sum of the costs of the units that may be dropped to make room for newer ones.
     yielding: usize,
     /// Bytes of the first unit that are out already: that unit is never dropped.
     sent: usize,
@@ -138,6 +138,7 @@ impl Backlog {
         if let Some(at) = self.same_key(fate) {
             self.replace(at, unit);
             dropped[SlowConsumer::Conflate as usize] += 1;
+            // The newer value may be the larger one.
             self.make_room(bytes_max, dropped);
             return Ok(());
         }
@@ -176,6 +177,7 @@ impl Backlog {
     fn same_key(&self, fate: Fate) -> Option<usize> {
         let number = self.keys.as_ref()?.get(&fate.key()?)?;
         let at = (number - self.first) as usize;
+        // A unit whose beginning is out has to be completed as it began.
         (at > 0 || self.sent == 0).then_some(at)
     }
 
@@ -197,6 +199,7 @@ impl Backlog {
             .units
             .front()
             .filter(|unit| started > 0 && unit.fate.yields());
+        // Where nothing may be dropped, the backlog is not read through.
         if excess == 0 || self.yielding <= begun.map_or(0, Unit::cost) {
             return;
         }
@@ -234,6 +237,7 @@ impl Backlog {
     pub(crate) fn pop(&mut self) -> Option<Unit> {
         let unit = self.units.pop_front()?;
         if let (Some(key), Some(keys)) = (unit.fate.key(), &mut self.keys)
+            // The key may name a newer unit, which could not replace this one because its beginning was out.
             && keys.get(&key) == Some(&self.first)
         {
             keys.remove(&key);

@@ -32,6 +32,7 @@ impl Budget {
 
     /// The output is with the kernel. Returns the deliveries that it held.
     pub(crate) fn flushed(&mut self) -> usize {
+        // Letters, lists and rejections count for a whole turn: a flush gives them no new share.
         self.broadcasts = 0;
         std::mem::take(&mut self.deliveries)
     }
@@ -66,7 +67,7 @@ impl Budget {
         self.rejections_of_conn += 1;
     }
 
-    /// The turn has done its share. A flush costs a call per receiver, however much it brings: for rooms so large that a few
+    /// Whether the turn has done its share. A flush costs a call per receiver, however much it brings. Where rooms are so large that a few
     /// events are a turn's share, some more events make each call worth while.
     pub(crate) fn is_spent(&self, limits: &Limits, log_bytes: usize) -> bool {
         let delivered = self.deliveries >= limits.deliveries_per_turn
@@ -85,6 +86,7 @@ impl Budget {
 
     /// The connection being worked on had its share of rejected messages: a flood must not make others wait.
     pub(crate) fn conn_floods(&self, limits: &Limits) -> bool {
+        // A rejection costs more than a message that passes, because its sender is told (ADR 9).
         let floods = self.rejections_of_conn >= limits.rejections_per_turn;
         floods || self.rejections_of_conn > 0 && self.is_flooded(limits)
     }

@@ -1,5 +1,5 @@
-//! Compressed messages (RFC 7692) and compressed answers to polls: who agreed to what, the compressors of a hub, and the few
-//! windows that connections keep for themselves.
+//! Compressed messages (RFC 7692) and compressed answers to polls: the ways that connections agreed to, the compressors of a hub, and the
+//! few windows that connections keep for themselves.
 //!
 //! One compressor serves everybody: it forgets each message before the next, so a broadcast is compressed once and no message
 //! can tell anything about another one.
@@ -68,7 +68,7 @@ impl Context {
 }
 
 impl Codecs {
-    /// Compresses those of `frames` that are worth it into `out`. `false`, and nothing appended: none was.
+    /// Compresses those of `frames` that are worth it into `out`. `false` says that none was, and that nothing was appended.
     pub(crate) fn deflate(
         &mut self,
         config: &config::Compression,
@@ -91,8 +91,10 @@ impl Codecs {
                 counts.deflated_messages += 1;
                 counts.deflated_bytes_before += payload.len() as u64;
                 counts.deflated_bytes_after += (out.len() - at) as u64;
+                // The header needs the length, which is known only now.
                 frame::insert_header(out, at, header.opcode, true);
                 gained = true;
+                // No message may tell anything about one of another client (ADR 7).
                 if deflate != Deflate::Own {
                     deflater.forget();
                 }

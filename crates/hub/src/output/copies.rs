@@ -44,7 +44,7 @@ impl<T> Copies<T> {
 impl<T: Weigh> Copies<T> {
     /// Wakes the one reader for each copy from now on.
     pub(crate) fn wake_for_each(&self, reader: Waker) {
-        // There is one.
+        // There is one reader, and so one waker.
         let _ = self.reader.set(reader);
     }
 
@@ -68,6 +68,7 @@ impl<T: Weigh> Copies<T> {
     /// `Err`: too many wait, and it is dropped. One that is larger than the bound passes when nothing waits.
     pub(crate) fn push(&self, copy: T) -> Result<(), T> {
         let bytes = copy.bytes();
+        // The bytes are added before the test: shards that push at one time must not all find the same room.
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
         if waiting + bytes > self.bytes_max && waiting > 0 {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);

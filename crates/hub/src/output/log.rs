@@ -1,6 +1,6 @@
-//! The output of a turn. Every outgoing byte is encoded once, into one of two logs (`shared` for what many receive, `private`
-//! for what one receives), and a connection only notes ranges of them; ranges that touch become one. So a room's sixteen
-//! messages of a turn reach each member by one write of one slice, and nothing is allocated per delivery.
+//! The output of a turn. Every outgoing byte is encoded once, into one of two logs: `shared` for what many receive, `private` for what
+//! one receives. A connection only notes ranges of them, and ranges that touch become one. So a room's sixteen messages of a turn
+//! reach each member by one write of one slice, and nothing is allocated per delivery.
 //!
 //! HOT PATH: no allocation (once warm), no lock, no dyn.
 
@@ -144,6 +144,7 @@ impl TurnLog {
         let at = self.nodes.len() as u32;
         if let Some(node) = self.nodes.get_mut(tail as usize) {
             let last = &mut node.range;
+            // Ranges that touch are one slice: the messages of a turn to a room are one write (ADR 5).
             if last.shared == range.shared && last.start + last.len == range.start {
                 last.len += range.len;
                 return tail;
@@ -202,7 +203,7 @@ impl TurnLog {
             let (first, fate) = (number, log.marks[number].fate);
             let sent = (*skip).min((log.marks[number].end - start) as usize);
             *skip -= sent;
-            // Nobody shares these, and none of them may be dropped: they need not be told apart.
+            // Nobody shares private units, and none of this fate may be dropped: they need not be told apart.
             let joins = |mark: &Mark| !range.shared && fate == Fate::Fixed && mark.fate == fate;
             while sent == 0 && log.marks[number].end < end && joins(&log.marks[number + 1]) {
                 number += 1;
@@ -214,6 +215,7 @@ impl TurnLog {
                 continue;
             }
             let piece = match range.shared {
+                // The first slow reader makes the copy, and all others share it (ADR 5).
                 true => log.marks[first]
                     .piece
                     .get_or_insert_with(|| Piece::new(bytes, &self.pool))
@@ -228,6 +230,7 @@ impl TurnLog {
     pub(crate) fn clear(&mut self) {
         for log in [&mut self.shared, &mut self.private] {
             log.bytes.clear();
+            // One call of a handler can write far more than a turn's share: that memory goes back.
             if log.bytes.capacity() > LOG_KEEP_BYTES {
                 log.bytes.shrink_to(LOG_KEEP_BYTES);
             }

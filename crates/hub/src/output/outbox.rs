@@ -38,10 +38,10 @@ pub(crate) enum Flushed {
     Overflow,
 }
 
-/// What follows on a write.
+/// What follows a write.
 #[derive(Debug)]
 pub(crate) enum Settled {
-    /// All of it was taken, and there is more.
+    /// All bytes were taken, and there are more.
     More(Job),
     Done(Flushed),
 }
@@ -82,17 +82,17 @@ impl Outbox {
         first
     }
 
-    /// Nothing queued and nothing in the backlog: a volatile packet may go out.
+    /// Whether nothing is queued and the backlog is empty: only then may a volatile packet go out.
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE && self.backlog.is_none()
     }
 
-    /// The kernel is not taking bytes now.
+    /// Whether there is a backlog, in which what comes now must wait too: the kernel is not taking bytes, or `block` asked for it.
     pub(crate) fn is_blocked(&self) -> bool {
         self.backlog.is_some()
     }
 
-    /// What comes now waits in the backlog, although the kernel would take it.
+    /// From now on bytes wait in the backlog, although the kernel would take them.
     pub(crate) fn block(&mut self) {
         self.backlog.get_or_insert_default();
     }
@@ -111,7 +111,7 @@ impl Outbox {
         *self = Self::default();
     }
 
-    /// What is to be written of this turn. Behind a backlog nothing is.
+    /// What is to be written of this turn: nothing as long as a backlog waits.
     #[inline]
     pub(crate) fn submit(&self, conn: ConnId) -> Option<Job> {
         (self.head != NONE && self.backlog.is_none()).then(|| Job::new(conn, self.head))
@@ -145,6 +145,7 @@ impl Outbox {
         } else if ranges == SLICES
             && let Some(more) = self.submit(conn)
         {
+            // A write has room for so many ranges. The kernel took them all, and may take more.
             return Settled::More(more);
         }
         Settled::Done(self.keep_rest(log, skip, bytes_max, tally))
@@ -196,6 +197,7 @@ impl Outbox {
     ) -> Flushed {
         let backlog = self.backlog.get_or_insert_with(Default::default);
         let (mut at, mut kept) = (self.head, Ok(()));
+        // Above the bound the session ends, so the rest is not copied.
         while at != NONE && kept.is_ok() {
             kept = log.units(at, &mut skip, |unit, sent| match sent {
                 0 => backlog.push(unit, bytes_max, &mut tally.dropped),
@@ -237,6 +239,7 @@ impl Outbox {
             };
             tally.bytes += taken as u64;
             let units = backlog.advance(taken);
+            // The kernel took less than it was offered, and says when it takes more.
             if held || units < SLICES && !backlog.is_empty() {
                 return Flushed::Waiting;
             }

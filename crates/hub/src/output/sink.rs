@@ -2,7 +2,7 @@
 //!
 //! The two halves are in one call. A sink may write each as it comes, or submit all of them first and reap the results after that,
 //! in any order. The bytes are borrowed until the call returns, so they cannot move or be freed under a kernel that still reads
-//! them; and only [`Reaped`], which the call leaves behind, lets an outbox go on.
+//! them. Only [`Reaped`], which the call returns, lets an outbox go on.
 //!
 //! HOT PATH: no allocation (once warm), no lock; one dyn call per batch.
 
@@ -20,11 +20,11 @@ pub type Slices<'b> = [IoSlice<'b>; SLICES];
 /// How a write went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// So many were taken; if that is not all, no more are for now.
+    /// So many bytes were taken. If these are not all, no more are taken for now.
     Bytes(usize),
-    /// So many were taken, perhaps all, and some of them wait in the sink: no more for now.
+    /// So many bytes were taken, perhaps all, and some of them wait in the sink: no more are taken for now.
     Held(usize),
-    /// None for now.
+    /// No bytes are taken for now.
     WouldBlock,
     /// The connection is broken.
     Gone,
@@ -78,7 +78,7 @@ impl Job {
 }
 
 impl<'b> Writes<'b> {
-    /// For a sink that learns at once how a write went.
+    /// Writes one after the other, for a sink that learns at once how a write went.
     #[inline]
     pub fn one_by_one(self, mut write: impl FnMut(ConnId, &[IoSlice<'_>]) -> Written) {
         let mut room: Option<Slices<'b>> = None;
@@ -148,7 +148,7 @@ impl<'b> Write<'b> {
 #[derive(Debug, Default)]
 pub(crate) struct Submission(Vec<Job>);
 
-/// The same when a sink has answered them.
+/// Writes that a sink has answered.
 #[derive(Debug)]
 #[must_use = "each outbox must learn how its write went"]
 pub(crate) struct Reaped(Vec<Job>);
@@ -211,7 +211,7 @@ impl Outcome {
     }
 }
 
-/// Writes what an earlier turn left: one connection, because the kernel said that this one takes bytes again.
+/// Writes what an earlier turn left for one connection: the kernel said that it takes bytes again.
 pub(crate) fn write_backlog(conn: ConnId, backlog: &Backlog, sink: &mut dyn Sink) -> Written {
     let mut job = Job::new(conn, NONE);
     sink.write(Writes {

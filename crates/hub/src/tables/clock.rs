@@ -30,7 +30,7 @@ pub(crate) struct Clock {
     pub(crate) expiries: Expiries,
     /// Input of some connections is still unread: nobody may be blamed for silence.
     pub(crate) behind: bool,
-    /// Since when each turn has left input unread.
+    /// The time since which each turn has left input unread.
     behind_since_ms: Option<u64>,
     /// When room counts may be told again.
     pub(crate) announce_due_ms: u64,
@@ -38,8 +38,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Whether this turn left input unread. Silence is excused for a while: connections are read in turn, so after that even a busy
-    /// shard has heard everyone, and one flood must not keep all the silent ones alive.
+    /// Notes whether this turn left input unread. Silence is then excused for a while, and not for ever: connections are read in turn, so
+    /// after that time even a busy shard has heard everyone, and one flood must not keep all the silent ones alive.
     pub(crate) fn fall_behind(&mut self, behind: bool) {
         let now_ms = self.now.mono_ms;
         let since_ms = self.behind_since_ms.unwrap_or(now_ms);

@@ -1,5 +1,5 @@
-//! Sockets whose tokens end soon. A heartbeat looks at the tokens of its session, so only those whose warning is due before the
-//! next one wait here, in buckets of a second of the wall clock: an idle connection with an hour left pays nothing.
+//! Sockets whose tokens end soon. A heartbeat looks at the tokens of its session, so only those wait here whose warning is due before
+//! the next one. They wait in buckets of a second of the wall clock. An idle connection with an hour left pays nothing.
 
 use crate::bounds::STALE_MAX;
 use crate::tables::slot::SocketKey;
@@ -31,6 +31,7 @@ impl Expiries {
             bucket.remove();
         }
         self.entries -= 1;
+        // The entry that went may have been a stale one.
         self.stale = self.stale.min(self.entries);
         socket
     }

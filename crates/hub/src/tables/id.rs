@@ -1,4 +1,4 @@
-//! Who we are and the ids we give out.
+//! The place of a hub, and the ids that it gives out.
 
 use crate::bounds::{CLOCK_DRIFT_MS, EPOCH_MS};
 use wire::base64url::Id20;
@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Stands for the shard of a node that is home to a namespace, where the namespace is known.
+    /// Stands for the home of a namespace on a node, in words that name the namespace.
     pub(crate) fn home_of(node: u16) -> Self {
         let shard = u16::MAX;
         Self { node, shard }
@@ -93,6 +93,7 @@ impl Snowflake {
         } else {
             self.count += 1;
             if self.count >> COUNT_BITS != 0 {
+                // A millisecond has 32 ids; the next ones are of the millisecond after it.
                 self.last_ms += 1;
                 self.count = 0;
             }

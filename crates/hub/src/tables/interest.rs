@@ -1,4 +1,5 @@
-//! What changed in whom this hub has members for. Other nodes are told by keys, so that they send only what somebody here wants.
+//! Changes of what this hub has members for: namespaces, rooms, users. Other nodes are told of them by keys, so that they send only what
+//! somebody here wants.
 
 use crate::tables::slot::SocketKey;
 use wire::base64url::Id20;
@@ -13,8 +14,9 @@ pub(crate) enum Subject {
     Server,
 }
 
-/// The same number on every node (FNV-1a, then a finisher). Two names with one key cost a needless message.
+/// The number of a name, the same on every node (FNV-1a, then a finisher). Two names with one key cost a needless message.
 pub(crate) fn key(namespace: &str, subject: Subject, name: &str) -> u64 {
+    // The zero keeps the end of a namespace apart from what follows it.
     let bytes = namespace.bytes().chain([0, subject as u8]);
     let hash = bytes
         .chain(name.bytes())
@@ -34,7 +36,7 @@ pub(crate) enum Change {
     Joined(SocketKey, u64),
 }
 
-/// A room that has its first member here, or had its last; `None`: the namespace itself. Only servers of other kinds want names.
+/// A room that got its first member here, or lost its last one; `None`: the namespace itself. Only servers of other kinds want names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RoomChange {
     pub(crate) came: bool,
@@ -50,11 +52,11 @@ pub enum Naming {
     Nothing,
     /// Namespaces and rooms.
     Rooms,
-    /// The same, and the ids of sockets: each is the name of a room that holds it alone.
+    /// Namespaces, rooms, and the ids of sockets: each id is the name of a room that holds its socket alone.
     RoomsAndSockets,
 }
 
-/// Who is told of changes.
+/// The nodes and servers that are told of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Watch {
     #[default]

@@ -109,6 +109,7 @@ impl Reading {
         self.enter(at.log);
         let mut any = false;
         for asked in &mut self.rooms {
+            // Until its history is told, the place of a room stays: what the client missed comes after that place.
             let is_its = asked.state == State::Told && rooms.contains(&&*asked.name);
             if is_its || faults::is_back(Fault::PlaceOfAnyRoom) {
                 asked.offset = asked.offset.max(Some(at.offset));
@@ -129,8 +130,8 @@ impl Reading {
         self.rooms.iter_mut().find(|asked| *asked.name == *room)
     }
 
-    /// Appends the line of an event stream that says it. Rooms beyond the bound are not in it: a client that comes back is told
-    /// `"resumed":false` there.
+    /// Appends the line of an event stream that says how far it has come. Rooms beyond the bound are not in it: for these a client that
+    /// comes back is told `"resumed":false`.
     pub(crate) fn write_id(&self, out: &mut Vec<u8>) {
         // Writing to a vector does not fail.
         let _ = write!(out, "id: {:x}:", self.log);
@@ -161,7 +162,7 @@ impl Reading {
         }
     }
 
-    /// As far as it had come in another process.
+    /// A stream that goes on from where it was in another process.
     pub(crate) fn restored(record: &handoff::Reading) -> Self {
         let rooms = record.rooms.iter().map(|reached| Asked {
             name: reached.room.as_str().into(),

@@ -1,9 +1,11 @@
 //! Commands of a bus that this shard has carried out, by the places where they stand there. A node that is killed leaves some that
-//! it had not acknowledged: another one reads them again, and each shard leaves out what it had. The same of words in a stream that all
-//! nodes read: one that had no answer is written once more behind a failover. Its shard, one writer and one home keep their order, so their
-//! numbers may be compared.
+//! it had not acknowledged: another one reads them again, and each shard leaves out what it had. The same holds for words in a stream that
+//! all nodes read: a word that had no answer is written once more after a failover. Its shard, one writer and one home keep the words of a
+//! shard in their order, so their numbers may be compared.
 
-use crate::bounds::{AUTHORS_MAX, AUTHOR_PLACES_MAX, PAGE_BUSY_MS, REPEATS_KEPT_MS, REPEAT_PAGES_MAX};
+use crate::bounds::{
+    AUTHOR_PLACES_MAX, AUTHORS_MAX, PAGE_BUSY_MS, REPEAT_PAGES_MAX, REPEATS_KEPT_MS,
+};
 use handoff::bounds::MARKS_OF_PAGE;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 /// numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spot {
-    /// The bus, who reads it, and the part of it that has numbers of its own.
+    /// The bus, its reader, and the part of it that has numbers of its own.
     pub source: Arc<str>,
     /// The number there.
     pub number: u64,
@@ -25,7 +27,7 @@ impl Spot {
         size_of::<Self>() + self.source.len()
     }
 
-    /// Of the next word that a shard has for the stream of a namespace. `shard`: no other has this name.
+    /// The spot of the next word that a shard has for the stream of a namespace. `shard`: a name that no other shard has.
     pub(crate) fn of_word(shard: u64, namespace: &str, number: u64) -> Self {
         Self {
             source: format!("{WORDS}{shard:x}:{namespace}").into(),
@@ -70,13 +72,13 @@ impl Page {
 /// A shard that writes into a stream.
 #[derive(Debug, Default)]
 struct Author {
-    /// The last number and its place before that, if they are known.
+    /// The last words: the number of each, and the place where it stood.
     words: VecDeque<(u64, u64)>,
     last_ms: u64,
 }
 
 impl Author {
-    /// Where the word stood before; 0: nobody knows that any more. `None`: it comes for the first time.
+    /// The place where a word stood before; 0: nobody knows it any more. `None`: the word comes for the first time.
     fn stood(&self, number: u64) -> Option<u64> {
         let (last, _) = self.words.back()?;
         if number > *last {
@@ -94,12 +96,12 @@ impl Author {
 pub(crate) struct Repeats {
     authors: HashMap<Arc<str>, Author>,
     sources: HashMap<Arc<str>, BTreeMap<u64, Page>>,
-    /// All pages; those that are looked at first when there is no room.
+    /// All pages, in the order in which they are looked at when there is no room.
     pages: VecDeque<(Arc<str>, u64)>,
 }
 
 impl Repeats {
-    /// Whether it was carried out here.
+    /// Whether a command was carried out here.
     pub(crate) fn has(&self, spot: &Spot, now_ms: u64) -> bool {
         if spot.is_word() {
             let author = self.authors.get(&spot.source);
@@ -110,7 +112,7 @@ impl Repeats {
         page.is_some_and(|page| !page.is_old(now_ms) && page.marks[at] == spot.mark())
     }
 
-    /// It is carried out now; `false`: it was before.
+    /// Takes a command that is carried out now; `false`: it was carried out before.
     pub(crate) fn take(&mut self, spot: &Spot, now_ms: u64) -> bool {
         let (number, at) = spot.page();
         let is_known = self.sources.get(&spot.source);
@@ -124,6 +126,7 @@ impl Repeats {
             marks: vec![0; PAGE as usize].into(),
         });
         if page.is_old(now_ms) {
+            // A command that is read again after so long is meant.
             page.marks.fill(0);
         }
         page.last_ms = now_ms;
@@ -165,8 +168,8 @@ impl Repeats {
             .insert(record.page, page);
     }
 
-    /// The same of a word of a stream, which stands there at `at`. `Some`: it was carried out here when it stood there, or, if that is 0,
-    /// somewhere before.
+    /// Takes a word of a stream, which stands there at `at`. `Some`: it was carried out here before, when it stood at this place; 0: nobody
+    /// knows that place any more.
     pub(crate) fn take_word(&mut self, spot: &Spot, at: u64, now_ms: u64) -> Option<u64> {
         if !self.authors.contains_key(&spot.source) && self.authors.len() >= AUTHORS_MAX {
             let silent = self.authors.iter().min_by_key(|(_, author)| author.last_ms);
@@ -185,7 +188,7 @@ impl Repeats {
         stood
     }
 
-    /// For one more page.
+    /// Makes room for one more page.
     fn make_room(&mut self, now_ms: u64) {
         for _ in 0..self.pages.len() {
             let first = self.pages.front().and_then(|(source, number)| {
@@ -194,10 +197,12 @@ impl Repeats {
             });
             match first {
                 Some((false, _)) if self.pages.len() < REPEAT_PAGES_MAX => return,
+                // A page in use is looked at last the next time.
                 Some((false, false)) => self.pages.rotate_left(1),
                 _ => self.drop_first(),
             }
         }
+        // All pages are in use: one of them goes all the same.
         if self.pages.len() >= REPEAT_PAGES_MAX {
             self.drop_first();
         }

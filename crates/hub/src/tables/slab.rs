@@ -1,5 +1,5 @@
-//! Slots in pages: growing never moves a slot, so a million connections are added without one long copy, and an index with
-//! its generation names a slot for as long as it lives.
+//! Slots in pages. Growing never moves a slot, so a million connections are added without one long copy. An index with its generation
+//! names a slot for as long as it lives.
 
 use crate::tables::slot::{Key, SlotId};
 
@@ -90,6 +90,7 @@ impl<I: SlotId, T, G: Generation> Slab<I, T, G> {
     pub(crate) fn remove(&mut self, id: I) -> Option<T> {
         let slot = self.slot_mut(id)?;
         let value = slot.value.take()?;
+        // From now on a key of this use names nothing.
         slot.generation = slot.generation.next();
         self.free.push(id);
         self.len -= 1;
@@ -138,7 +139,7 @@ impl<I: SlotId, T, G: Generation> Slab<I, T, G> {
             })
     }
 
-    /// The slot with this number, in use or free; none behind the last one.
+    /// The slot with this number, in use or free; none after the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<I> {
         (index < self.slots()).then(|| I::at(index))
     }
@@ -168,6 +169,7 @@ impl<I: SlotId, T> Slab<I, T, ()> {
         if kept < self.pages.len() {
             self.pages.truncate(kept);
             let slots = self.slots();
+            // Slots of pages that are gone must not be given out.
             self.free.retain(|id| id.index() < slots);
             self.free.shrink_to_fit();
         }

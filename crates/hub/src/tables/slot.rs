@@ -100,6 +100,7 @@ impl ConnId {
     pub fn from_index(index: usize) -> Option<Self> {
         let index = u32::try_from(index)
             .ok()
+            // A slot holds its index plus one, so the last number does not fit.
             .filter(|index| *index != u32::MAX)?;
         Some(SlotId::at(index))
     }

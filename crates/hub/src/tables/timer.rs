@@ -1,6 +1,6 @@
-//! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop,
-//! and a timer whose slot has moved on is ignored when it comes up, or forgotten before that: when others come in after it, or
-//! when more owners have ended than are left. Odd durations go through a heap.
+//! Deadlines. Most timers of a kind last equally long, so a queue per kind is already sorted: arming is a push, expiry a pop. A timer
+//! whose slot has moved on is ignored when it comes up. It is forgotten earlier when others are armed after it, or when more owners
+//! have ended than are left. Odd durations go through a heap.
 
 use crate::bounds::STALE_MAX;
 use crate::books::heartbeat::Step;
@@ -40,13 +40,13 @@ pub(crate) enum ConnTimer {
     Linger,
 }
 
-/// What an id's owner may wait for.
+/// The timers that the owner of an id may wait for.
 pub(crate) trait Timed: Copy + Ord {
     type Kind: Copy + Ord + std::fmt::Debug + 'static;
     /// The kinds that have a lane from the start, by its number. Others get one when the first of them is armed.
     const KINDS: &'static [Self::Kind];
     fn lane(kind: Self::Kind) -> usize;
-    /// The owner of the lane with this number.
+    /// The kind whose lane has this number.
     fn kind(lane: usize) -> Self::Kind;
 }
 
@@ -71,7 +71,7 @@ impl Timed for SessionId {
             SessionTimer::Upgrade => 4,
             SessionTimer::PollClose => 5,
             SessionTimer::Attachments => 6,
-            // Those of longer intervals: two of each length, from the second length on.
+            // Longer intervals have two lanes for each length, from the second length on.
             SessionTimer::Ping(step) => Self::KINDS.len() + 2 * (step.number() - 1),
             SessionTimer::PlainPing(step) => Self::KINDS.len() + 2 * (step.number() - 1) + 1,
         }
@@ -246,6 +246,7 @@ impl<I: Timed> Timetable<I> {
     /// Arms a timer. `due` must not be earlier than that of the last one of this kind.
     pub(crate) fn arm(&mut self, kind: I::Kind, due: Millis, key: Key<I>) {
         let at = I::lane(kind);
+        // A longer heartbeat gets its lane with the first session that has it (ADR 6).
         if at >= self.lanes.len() {
             self.lanes.resize_with(at + 1, Lane::default);
         }
@@ -293,8 +294,10 @@ impl<I: Timed> Timetable<I> {
             self.ended = 0;
             let lanes = self.lanes.iter().map(|lane| lane.chunks.len());
             self.unswept = lanes.max().unwrap_or(0);
+            // Odd timers are few, so they are swept at once (ADR 6).
             self.odd.retain(|Reverse((_, _, key))| !is_settled(*key));
         }
+        // From the back: chunks that a sweep removes move none of those that it has still to look at.
         if let Some(at) = self.unswept.checked_sub(1) {
             self.unswept = at;
             for lane in &mut self.lanes {
@@ -329,7 +332,7 @@ impl<I: Timed> Timetable<I> {
     }
 }
 
-/// Whose timers these are.
+/// The kinds of owners that timers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owners {
     Sessions,

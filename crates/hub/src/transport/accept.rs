@@ -24,6 +24,7 @@ pub(crate) fn open_websocket(
         Ok(accept) => accept,
         Err(refusal) => return refuse_handshake(&mut stage.parts, conn, refusal),
     };
+    // The session is made only now: a refused handshake leaves none.
     let session = begin::new_session(stage, conn, head, protocol);
     let extra = begin::extra_headers(stage, conn, head, session, true);
     accept_websocket(&mut stage.parts, conn, head, &accept, subprotocol, extra);
@@ -36,6 +37,7 @@ pub(crate) fn open_websocket(
             slot.flags.carried = carried;
         }
     }
+    // The open packet is the first frame (protocol 3.1). `begin_session` lets a handler speak to clients of protocol 3.
     if protocol.is_engineio() {
         let mut open = stage.parts.line.buffer();
         begin::write_open(
@@ -72,6 +74,7 @@ pub(crate) fn accept_websocket(
     parts.line.reply(conn, |out| {
         handshake::write_accept(out, accept, subprotocol, &extra);
     });
+    // No request follows a handshake, so none of another client of the proxy does.
     parts.access.forget_proxy(conn);
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.handshake.finish();

@@ -50,6 +50,7 @@ pub(crate) fn new_session(
         .conns
         .get(conn)
         .map_or([0, 0, 0, 0].into(), |slot| slot.origin.peer());
+    // `EIO` and `b64` mean nothing in requests of other protocols.
     let query = Query::parse(match protocol.is_engineio() {
         true => head.query,
         false => "",
@@ -62,6 +63,7 @@ pub(crate) fn new_session(
     let agent = String::from_utf8_lossy(head.header("user-agent").unwrap_or_default());
     let agent = stage.parts.people.agents.take(&agent);
     let mut session = Session::new(sid, language, Client::new(peer, agent, Tag::default()));
+    // Most configurations keep nothing of a request, and pay for no box.
     if stage.parts.books.config.keep_handshake || stage.reads_requests {
         let rare = session.rare.get_or_insert_default();
         if stage.parts.books.config.keep_handshake {
@@ -73,6 +75,7 @@ pub(crate) fn new_session(
     }
     if stage.parts.books.config.auth.enabled {
         let token = request_token(head, &stage.parts.books.config.auth.query_parameter);
+        // The token is looked at when a namespace is to be joined, and not before.
         session.joining.token = token.map(|token| Box::new(RequestToken::Unread(token)));
     }
     stage.parts.access.admission.session_came();
@@ -105,6 +108,7 @@ pub(crate) fn extra_headers(
         return extra;
     };
     let (protocol, sid) = (slot.language.protocol(), slot.sid.encode());
+    // Only the first answer names the session: a handler sets its cookie there (protocol 3.1).
     let sid = std::str::from_utf8(&sid).ok().filter(|_| opens);
     let request = request(&stage.parts.line, conn, head, protocol);
     let mut headers = AnswerHeaders::default();
@@ -122,6 +126,7 @@ pub(crate) fn write_open(config: &Config, people: &People, session: SessionId, o
     };
     let (websocket, webtransport) = (config.transports.websocket, config.transports.webtransport);
     let upgrades: &[&str] = match (websocket, webtransport) {
+        // A WebSocket has nothing to upgrade to (protocol 3.1).
         _ if slot.polling.is_none() => &[],
         (true, true) => &["websocket", "webtransport"],
         (true, false) => &["websocket"],

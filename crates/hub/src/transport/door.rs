@@ -27,7 +27,8 @@ pub(crate) fn refuse_beyond(parts: &mut Parts, conn: ConnId, head: &Head<'_>, bo
     parts.answers().refuse_unavailable(conn, b"Server is full");
 }
 
-/// Turns a connection away whose address has too many: WebSockets by 1008, as their clients see why only then.
+/// Turns a connection away whose address has too many. A WebSocket is opened and closed with 1008: a page does not see the status of a
+/// refused handshake.
 fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
     let reason = CloseReason::TooManyConnections;
     parts.books.counts.hit(Limit::ConnsPerAddress);
@@ -51,7 +52,7 @@ fn refuse_crowded(parts: &mut Parts, conn: ConnId, head: &Head<'_>) {
         .respond_retry(conn, 429, 1, reason.text().as_bytes());
 }
 
-/// A new session from the connection's address; `false` = there were too many of late, and it was told so.
+/// Books a new session with the connection's address. `false`: there were too many of late, and the client was told so.
 fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
     let now_us = parts.clock.now_us();
     let Some(slot) = parts.line.conns.get(conn) else {
@@ -62,6 +63,7 @@ fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
         return true;
     };
     parts.books.counts.rated[Scope::Connects as usize] += 1;
+    // A dry run counts what it would refuse, and refuses nothing.
     if parts.access.meters.dry_run {
         return true;
     }
@@ -78,6 +80,7 @@ fn admit_connect(parts: &mut Parts, conn: ConnId) -> bool {
 
 /// The door for newcomers, whatever they speak: whether this one gets in now. If not, it was told when to come again.
 pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Protocol) -> bool {
+    // A drain lets nobody in, whatever was decided before.
     if stage.parts.access.drain.is_on() {
         let delay_ms = drain::delay_ms(&mut stage.parts);
         stage.parts.answers().refuse_draining(conn, delay_ms);
@@ -92,11 +95,12 @@ pub(crate) fn admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol:
         refuse_beyond(&mut stage.parts, conn, head, bound);
         return false;
     }
+    // This request passed the checks below before its handler asked for time.
     if let Some(decision) = decision {
         return carry_out(&mut stage.parts, conn, head, decision);
     }
     if stage.parts.outbound.asks.is_empty() {
-        // Nobody waits for an answer any more: how long one takes now, only the next one shows.
+        // Without open questions the old mean would never change, and would keep newcomers out for ever.
         stage.parts.access.admission.forget_answers();
     }
     let Some(limit) = stage
@@ -124,6 +128,7 @@ fn handler_admits(stage: &mut Stage, conn: ConnId, head: &Head<'_>, protocol: Pr
     }
     let request = begin::request(&stage.parts.line, conn, head, protocol);
     let decision = stage.call(None, |handler, cx| handler.opening(cx, &request));
+    // A handler that panicked has admitted nobody.
     let failed = || Opening::Refuse("Internal error".to_owned());
     carry_out(
         &mut stage.parts,
@@ -148,6 +153,7 @@ fn carry_out(parts: &mut Parts, conn: ConnId, head: &Head<'_>, decision: Opening
                 .after(parts.books.config.limits.handshake_timeout);
             let key = parts.line.conns.key(conn);
             let timers = &mut parts.clock.timers.conns;
+            // In its lane this timer would be forgotten: the connection has shown a whole head already (`Line::arm`).
             timers.arm_odd(ConnTimer::Handshake, due_ms, key);
             parts.access.held.hold(conn, due_ms);
             if let Some(slot) = parts.line.conns.get_mut(conn) {
@@ -175,7 +181,7 @@ fn refuse_opening(parts: &mut Parts, conn: ConnId, head: &Head<'_>, message: &st
     say_no(parts, conn, head, (403, "application/json"), &[], &body);
 }
 
-/// The content type, if there is one, is a line of the handler's.
+/// Gives the handler's own answer. Its content type, if there is one, is among the handler's lines.
 fn answer_opening(parts: &mut Parts, conn: ConnId, head: &Head<'_>, answer: &OwnAnswer) {
     say_no(
         parts,

@@ -19,9 +19,9 @@ use wire::plain;
 
 const MESSAGE: &str = "Server is shutting down";
 
-/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace. One that takes no time
-/// takes the place of one that is under way, and tells only those that do not know. `awaits_others`: newcomers are answered until
-/// [`others_have_left`].
+/// Takes no more sessions, lets the handler tell the clients, and closes every session with 1001 at this pace. A drain that takes no
+/// time takes the place of one that is under way, and tells only clients that do not know. `awaits_others`: newcomers are answered
+/// until [`others_have_left`].
 pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     let parts = &mut stage.parts;
     let is_on = parts.access.drain.is_on();
@@ -30,13 +30,14 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     }
     let mut sessions = sessions(parts);
     shuffle(&mut sessions, parts.ids.random());
-    // All others may have left since the order before this one: nobody says so again.
+    // If the others left after an earlier order, nobody says so again.
     let before = parts.access.drain.leaving();
     let awaits_others = awaits_others && before.as_ref().is_none_or(|before| before.awaits());
     let untold = match before {
         None => sessions.len(),
         Some(before) => {
             let untold: HashSet<SessionKey> = before.untold().iter().copied().collect();
+            // Sessions whose clients know come last in the list, and so leave first.
             sessions.sort_by_key(|session| !untold.contains(session));
             sessions.partition_point(|session| untold.contains(session))
         }
@@ -44,8 +45,10 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     let leaving = Leaving::new(parts.clock.now.mono_ms, pace, sessions)
         .telling(untold)
         .awaiting_others(awaits_others);
+    // The drain closes all sessions, those of a rebalance among them.
     parts.access.thinning = None;
     parts.access.drain = Drain::Closing(leaving);
+    // The first order has told the handler already.
     if !is_on {
         stage.call(None, |handler, cx| handler.draining(cx));
     }
@@ -79,13 +82,13 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     };
     chosen.sort_by_cached_key(|session| !may_return(session));
     chosen.truncate(count);
-    // The last one is the next.
+    // `Leaving` takes the last session of its list first.
     chosen.reverse();
     let leaving = Leaving::at_leisure(parts.clock.now.mono_ms, pace, chosen);
     parts.access.thinning = (!leaving.is_over()).then_some(leaving);
 }
 
-/// The turn's share of the clients is told when to come back: the one closed last has left by then.
+/// Tells the turn's share of the clients when to come back: after the last of them has left.
 fn notify(parts: &mut Parts, leaving: &mut Leaving) {
     let mut told = 0;
     let abroad = goes_abroad(parts);
@@ -93,6 +96,7 @@ fn notify(parts: &mut Parts, leaving: &mut Leaving) {
         && let Some(session) = leaving.next_untold()
     {
         let slot = parts.people.sessions.live(session);
+        // Another node takes such a socket from this one: the client must come back while this one runs.
         let is_taken = abroad && slot.is_some_and(|slot| parts.people.is_recoverable(slot));
         let sockets = slot.map(|slot| slot.sockets.clone());
         for index in sockets.into_iter().flatten() {
@@ -107,7 +111,7 @@ fn notify(parts: &mut Parts, leaving: &mut Leaving) {
     }
 }
 
-/// In its protocol's words.
+/// Tells the client of a socket, in its protocol's words, that the server shuts down.
 fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
     let Some(socket) = parts.people.sockets.get(index) else {
         return;
@@ -118,6 +122,7 @@ fn say_shutdown(parts: &mut Parts, index: SocketId, retry_after_ms: u64) {
         Dialect::PlainJson => {
             let notice = format!("{{\"type\":\"{}\",{members}}}", notices::SHUTDOWN);
             parts.line.reply(conn, |out| {
+                // An `EventSource` comes back by itself after this time (WHATWG HTML §9.2).
                 if variant.framing == Framing::EventStream {
                     stream::write_retry(out, retry_after_ms);
                 }
@@ -165,6 +170,7 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
             }
             parts.access.drain = Drain::Done;
             parts.access.takers_until_ms = parts.clock.now.mono_ms + leaving.takers_ms();
+            // Not earlier: until now clients that polled needed their connections to learn of their end.
             parts.line.answers_are_last = true;
             parts.access.idle = idle_conns(parts);
         }
@@ -173,7 +179,7 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
     close_idle_conns(parts);
 }
 
-/// Nobody is here, and nobody is away who might be taken by another node.
+/// Whether the hub has no session, and no socket that is away and that another node could take.
 fn is_deserted(parts: &Parts) -> bool {
     parts.people.sessions.len() == 0 && parked(parts) == 0
 }
@@ -184,8 +190,8 @@ fn parked(parts: &Parts) -> usize {
     recovery.map_or(0, |recovery| recovery.parked.len())
 }
 
-/// When the hub stops to wait for clients that were sent away: another node can take their sockets as long as this one runs. `None`: it does not
-/// wait.
+/// When the hub stops to wait for clients that were sent away: another node can take their sockets as long as this one runs. `None`: it
+/// does not wait.
 pub(crate) fn awaits_takers(parts: &Parts) -> Option<u64> {
     let until_ms = parts.access.takers_until_ms;
     let waits = parts.clock.now.mono_ms < until_ms && parked(parts) > 0;
@@ -204,7 +210,7 @@ fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: 
     let now_ms = parts.clock.now.mono_ms;
     for due in leaving.take_due(now_ms) {
         let slot = parts.people.sessions.live(due.session);
-        // It may have left by itself.
+        // The session may have ended by itself.
         let Some(slot) = slot.filter(|slot| !slot.flags.closing) else {
             continue;
         };
@@ -218,7 +224,7 @@ fn go_on(parts: &mut Parts, leaving: &mut Leaving, reason: CloseReason, behind: 
     }
 }
 
-/// Something that its client said is not whole or not answered, or something that it was told has not left.
+/// Whether something that the client said is not whole or not answered, or something that it was told has not left.
 fn is_busy(parts: &Parts, session: &Session) -> bool {
     let conn = parts.line.conns.get(session.conn);
     let on_its_way = conn.is_some_and(|conn| {
@@ -257,6 +263,7 @@ fn close_idle_conns(parts: &mut Parts) {
             return;
         };
         let slot = parts.line.conns.live(conn);
+        // The connection may be serving a request by now.
         if slot.is_some_and(|slot| slot.state == State::Head) {
             conns::finish(parts, conn.id());
         }

@@ -50,6 +50,7 @@ fn on_close_packet(parts: &mut Parts, session: SessionId) {
 
 /// The client closed a polling session by packet: the waiting poll gets a noop (protocol 3.6).
 fn client_closed_polling(parts: &mut Parts, session: SessionId) {
+    // The end of the session takes its poll along, so the noop leaves first.
     polling::answer_poll(parts, session, b"6", false);
     ending::close_session(parts, session, CloseReason::TransportClose);
 }

@@ -16,12 +16,13 @@ use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
 use crate::transport::polling;
 
-/// Connections that are handed over at once: what one system call of many sends pays for, and still in the nearest cache when
-/// their results come.
+/// Connections that are handed over at once. So many are worth a system call for all of them, and are still in the nearest cache
+/// when their results come.
 const BATCH: usize = 64;
 
 /// Writes what the turn produced: at most a few calls per connection.
 pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
+    // Ends and released output come first: what they write leaves with this flush.
     close_overflowed(&mut stage.parts);
     for conn in stage.parts.line.take_released() {
         writable(&mut stage.parts, conn, sink);
@@ -29,17 +30,19 @@ pub(crate) fn run(stage: &mut Stage, sink: &mut dyn Sink) {
     polling::answer_polls(&mut stage.parts);
     decisions::settle(stage);
     if stage.parts.line.has_output() {
-        // Before anything is said: whoever gets an answer of this shard finds counted what led to it.
+        // Counters are published before bytes leave: a client that has its answer finds counted what led to it.
         count_deliveries(&mut stage.parts.books, &mut stage.parts.line);
         publish(&mut stage.parts);
     }
     let (mut dirty, mut after) = (Vec::new(), Vec::new());
+    // A flush may end sessions. What their handlers say then leaves in another round.
     while stage.parts.line.has_output() {
         dirty = stage.parts.line.take_dirty();
         for batch in dirty.chunks(BATCH) {
             let parts = &mut stage.parts;
             let books = (&parts.books.config.limits, &mut parts.books.counts);
             parts.line.flush(batch, sink, books, &mut after);
+            // What follows a write waits until each outbox of the batch knows its own result (ADR 21).
             for (conn, flushed) in after.drain(..) {
                 after_flush(parts, conn, flushed);
             }
@@ -56,7 +59,7 @@ pub(crate) fn count_deliveries(books: &mut Books, line: &mut Line) {
     books.counts.deliveries += line.budget.flushed() as u64;
 }
 
-/// Shows the counters to whoever looks.
+/// Shows the counters to other threads.
 pub(crate) fn publish(parts: &mut Parts) {
     let counts = &mut parts.books.counts;
     counts.conns = parts.line.conns.len() as u64;
@@ -78,6 +81,7 @@ pub(crate) fn writable(parts: &mut Parts, conn: ConnId, sink: &mut dyn Sink) {
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return;
     };
+    // Held output waits for other nodes, not for the kernel.
     if !slot.outbox.is_blocked() || slot.lag.is_held() {
         return;
     }
@@ -113,6 +117,7 @@ fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
                 if slot.unread.has_ended() {
                     conns::drop_conn(parts, conn);
                 } else {
+                    // The peer closes first: a close of ours could destroy the last answer on its way (RFC 9112 §9.6).
                     parts.outbound.push(Effect::Shutdown { conn });
                 }
             }
@@ -128,11 +133,13 @@ fn overflow(parts: &mut Parts, conn: ConnId) {
     };
     let (state, session) = (slot.state, slot.session);
     if matches!(state, State::WebSocket | State::Stream) {
+        // The close frame must follow a whole frame, so one that has begun to leave stays.
         slot.outbox.discard_unstarted();
         if let Some(session) = session {
             ending::close_session(parts, session, CloseReason::SlowConsumer);
         }
     } else {
+        // Nothing can follow an answer that is cut.
         ending::lost(parts, conn, CloseReason::SlowConsumer);
     }
 }

@@ -46,12 +46,13 @@ pub(crate) fn on_head(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     if let Some(used) = serve(stage, conn, &head, beyond, data) {
         return used;
     }
+    // A client whose body is on its way does not wait to be asked for it (RFC 9110 §10.1.1).
     if data.len() == head.len {
         stage.parts.answers().ask_for_body(conn, &head);
     }
     let slot = stage.parts.line.conns.get(conn);
     match slot.is_some_and(|slot| slot.state == State::Held) {
-        // It is read again when there is a decision.
+        // A held request is read again when there is a decision.
         true => 0,
         false => head.len,
     }
@@ -62,13 +63,14 @@ pub(crate) fn on_head(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
 fn begin_request(parts: &mut Parts, conn: ConnId, head: &Head<'_>) -> Option<Option<Limit>> {
     let slot = parts.line.conns.get_mut(conn)?;
     slot.exchange.begin(head);
+    // This judges the client's own address anew, and may drop the connection.
     trust::find_client(parts, conn, head);
     let slot = parts.line.conns.get_mut(conn)?;
     slot.exchange.be_last_if(slot.origin.is_for_one_request());
     Some(slot.origin.beyond())
 }
 
-/// Serves a request, or gives it with its connection to whom it concerns: then so many bytes are used.
+/// Serves a request, or gives it with its connection to another owner. `Some`: so many bytes are used, and nothing is left to do.
 fn serve(
     stage: &mut Stage,
     conn: ConnId,
@@ -83,18 +85,21 @@ fn serve(
         return None;
     }
     let endpoint = endpoint(&stage.parts.books.config, head);
+    // RFC 9110 §10.1.1: an unknown expectation may be answered with 417.
     if endpoint != Endpoint::Elsewhere && head.expectation() == Some(Expectation::Unknown) {
         stage.parts.answers().refuse_expectation(conn, head);
         return Some(head.len);
     }
     let carried = stage.parts.line.conns.get(conn);
     let carried = carried.is_some_and(|slot| slot.origin.is_carried());
+    // WebTransport is a transport of Engine.IO only.
     if carried && !matches!(endpoint, Endpoint::Engine(_)) {
         let mut answers = stage.parts.answers();
         answers.refuse(conn, head, RequestError::UnknownTransport);
         return None;
     }
     let served = match endpoint {
+        // Health checks are answered on a full node as well.
         Endpoint::Elsewhere => match beyond.filter(|_| !PROBES.contains(&head.path)) {
             Some(bound) => {
                 door::refuse_beyond(&mut stage.parts, conn, head, bound);
@@ -133,7 +138,7 @@ fn serve(
     None
 }
 
-/// Only a carrier asks for WebTransport; of one that another node relays, that node has looked.
+/// Whether the transport that is asked for is the one that carries the connection. If another node relays it, that node has checked.
 fn is_carried_as_asked(parts: &mut Parts, conn: ConnId, query: &Query<'_>) -> bool {
     let asked = query.transport == Some(Transport::WebTransport);
     let slot = parts.line.conns.get_mut(conn);
@@ -143,6 +148,7 @@ fn is_carried_as_asked(parts: &mut Parts, conn: ConnId, query: &Query<'_>) -> bo
 fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
     let is = |path: &Option<String>| path.as_deref() == Some(head.path);
     if let Some(rest) = head.path.strip_prefix(config.socketio_path.as_str()) {
+        // The bundles of the client have the same path (protocol 3.8), and the control plane serves them.
         let bundle =
             rest.starts_with("socket.io.") && matches!(head.method, Method::Get | Method::Head);
         return if bundle {
@@ -158,7 +164,7 @@ fn endpoint(config: &Config, head: &Head<'_>) -> Endpoint {
     {
         return Endpoint::Engine(Protocol::EngineIo);
     }
-    // At `/` they stand beside the pages: what asks for no WebSocket is for them.
+    // At `/` these endpoints stand beside the pages: a request for no WebSocket is for the pages.
     let is_free = head.path != "/" || handshake::wants_upgrade(head);
     if is(&config.plain_path) && is_free {
         return Endpoint::Plain;
@@ -199,11 +205,13 @@ fn owner_elsewhere(
     let sid = query.sid.as_deref()?;
     let owner = id::session_owner(&Id20::decode(sid.as_bytes())?);
     if owner.node == me.node {
+        // A sid can be invented, and may name a shard that does not exist.
         let is_other = owner.shard < me.shards && owner.shard != me.shard;
         return is_other.then_some(To::Shard(owner.shard));
     }
     let reachable = parts.away.as_ref()?.relays_to(owner.node);
     let relayed = parts.line.conns.get(conn)?.origin.is_relayed();
+    // A preflight does not depend on the session, so any node answers it.
     let relays = reachable && !relayed && head.method != Method::Options;
     relays.then(|| To::Node(owner, parts.answers().unknown_session(head)))
 }
@@ -214,10 +222,11 @@ fn leave_hub(parts: &mut Parts, conn: ConnId, data: &[u8], to: To) -> usize {
         return data.len();
     };
     if slot.outbox.is_blocked() {
-        // It pipelines requests but does not read the answers.
+        // The client pipelines requests and does not read the answers.
         conns::finish(parts, conn);
         return data.len();
     }
+    // A connection takes no output along: earlier answers leave first.
     if !slot.outbox.is_empty() {
         stash::stall(parts, conn, Limit::DeliveriesPerTurn);
         return 0;
@@ -271,12 +280,13 @@ fn engine_request(
     let websocket = is_socket(query);
     let unreadable =
         !websocket && query.jsonp.is_some() && !takes_scripts(&parts.books.config, query);
+    // The transport is checked before the sid (protocol 3.2).
     let enabled = transport_enabled(&parts.books.config, head, query.transport);
     if unreadable || !enabled {
         return Err(RequestError::UnknownTransport);
     }
     let upgrade = handshake::wants_upgrade(head);
-    // A body nobody reads would be taken for the next request.
+    // A body that nobody reads would be taken for the next request.
     if head.has_body() && (upgrade || head.method != Method::Post) {
         return Err(RequestError::BadRequest);
     }
@@ -291,14 +301,14 @@ fn engine_request(
     }
 }
 
-/// JSONP is for clients of protocol 3: those of protocol 4 could not read it. No script names the page that asks for it, so there is
-/// none where only some pages may connect, or may read answers: any page may open a WebSocket, if there are some.
+/// JSONP is for clients of protocol 3: those of protocol 4 cannot read it. The request for a script does not name its page, so scripts
+/// are refused where only some pages may connect or read answers. Where WebSockets are on, any page may connect anyway.
 fn takes_scripts(config: &Config, query: &Query<'_>) -> bool {
     let any_page = config.transports.websocket || config.cors == Cors::Any;
     query.revision == Some(Revision::Three) && config.origins.is_empty() && any_page
 }
 
-/// A session speaks one protocol, so a request that does not say so is another's.
+/// Whether a request is of the revision that the session speaks: a session keeps to one for life.
 fn continues(people: &People, session: SessionId, query: &Query<'_>) -> bool {
     let slot = people.sessions.get(session);
     query.revision == slot.map(|slot| slot.language.revision())
@@ -360,6 +370,7 @@ fn session_request(
     let slot = stage.parts.people.sessions.get(session);
     let polls = slot.is_some_and(|slot| slot.polling.is_some());
     match head.method {
+        // A poll after the upgrade is a bad request, not an unknown sid (protocol 3.2).
         _ if websocket != upgrade || !websocket && !polls => Err(RequestError::BadRequest),
         _ if websocket => upgrade::open_probe(stage, conn, head, session, query.base64),
         Method::Get => polling::poll(stage, conn, head, session, query),
@@ -380,12 +391,14 @@ fn new_session_request(
     upgrade: bool,
 ) -> Result<(), RequestError> {
     let websocket = is_socket(query);
+    // A handshake checks its method itself.
     if head.method != Method::Get && !(websocket && upgrade) {
         return Err(RequestError::BadMethod);
     }
     if websocket != upgrade {
         return Err(RequestError::BadRequest);
     }
+    // The version is checked last (protocol 3.2).
     if !is_spoken(&stage.parts.books.config, protocol, query.revision) {
         return Err(RequestError::UnsupportedVersion);
     }
@@ -405,6 +418,7 @@ fn plain_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) -> Result<(),
     let chosen = handshake::subprotocol(head, &["sockeye.msgpack", "sockeye.json"]);
     let protocol = match chosen {
         Some("sockeye.msgpack") => Protocol::PlainMsgpack,
+        // A client that offers no subprotocol speaks JSON.
         _ => Protocol::PlainJson,
     };
     if door::admits(stage, conn, head, protocol) {

@@ -1,8 +1,8 @@
 //! Bytes of a connection: requests or frames, worked on as far as the turn has room, and kept where they are incomplete.
 
 use crate::books::close::CloseReason;
-use crate::bounds::RESERVE_TIMEOUT;
 use crate::books::metrics::Limit;
+use crate::bounds::RESERVE_TIMEOUT;
 use crate::clients::conn::State;
 use crate::life::{conns, ending};
 use crate::parts::Parts;
@@ -61,13 +61,14 @@ fn take_from_reserve(parts: &mut Parts, conn: ConnId) {
         reserve.enter(key, |conn| conns.live(conn).is_some());
         let timeout = parts.books.config.limits.handshake_timeout;
         let due = parts.clock.after(timeout.min(RESERVE_TIMEOUT));
+        // A lane is sorted, and this time is shorter than that of other connections.
         let timers = &mut parts.clock.timers.conns;
         timers.arm_odd(ConnTimer::Handshake, due, key);
     }
 }
 
-/// Another shard accepted the connection, perhaps beyond a bound, and moved it here. The address counts it once: a connection that
-/// took its place on the way is the one too many. A newcomer is one that another node relays, or that a carrier brings.
+/// Another shard accepted the connection, perhaps beyond a bound, and moved it here. That shard has judged its address, so here it is
+/// only counted. A newcomer, which another node relays or a carrier brings, is judged here.
 pub(crate) fn open_moved(parts: &mut Parts, moved: &Moved<'_>) -> ConnId {
     let conn = parts
         .line
@@ -113,7 +114,11 @@ pub(crate) fn bytes(stage: &mut Stage, conn: ConnId, buf: &mut [u8]) {
 
 /// Works on what an earlier turn left unread because it was full.
 pub(crate) fn resume(stage: &mut Stage) {
-    stage.parts.line.intake.release(&stage.parts.books.config.limits);
+    stage
+        .parts
+        .line
+        .intake
+        .release(&stage.parts.books.config.limits);
     let mut waiting = stage.parts.line.intake.take_stalled().into_iter();
     let mut passed_over = Vec::new();
     while !stage.parts.line.is_full(&stage.parts.books.config.limits)
@@ -124,6 +129,7 @@ pub(crate) fn resume(stage: &mut Stage) {
             .line
             .budget
             .is_flooded(&stage.parts.books.config.limits);
+        // However many connections flood, the others have their turn.
         if flooded && pace::floods(&stage.parts.line, &stage.parts.people, conn) {
             passed_over.push(conn);
             continue;
@@ -136,6 +142,7 @@ pub(crate) fn resume(stage: &mut Stage) {
             process_owned(stage, conn, input);
             hold_publisher(&mut stage.parts, conn);
         }
+        // An end of stream that came meanwhile has waited for this input.
         end_if_read(&mut stage.parts, conn);
     }
     passed_over.extend(waiting);
@@ -160,7 +167,7 @@ fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<u8>>) {
         return;
     }
     if (input.len() - used) * 4 < input.capacity() {
-        // What is left is little, and may have to wait for long.
+        // A small rest may wait for long: it is copied, and the large buffer freed.
         return stash::stash(&mut stage.parts, conn, &input[used..]);
     }
     input.drain(..used);
@@ -204,6 +211,7 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
     let state = slot.state;
     match state {
         State::Finishing | State::Linger => return Input::Ignored,
+        // A client of an event stream only hears.
         State::Stream if !slot.unread.is_asking() => return Input::Ignored,
         _ if slot.unread.is_stalled() => return Input::Waits,
         _ if slot.unread.is_asking() => return Input::Undecided,
@@ -223,6 +231,7 @@ fn next_input(parts: &mut Parts, conn: ConnId) -> Input {
 fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usize {
     let used = match state {
         State::Body { len } => posts::on_body(stage, conn, len as usize, data),
+        // A chunk does not complete the body, so its deadline goes on.
         State::ChunkedBody => return posts::on_chunks(stage, conn, data),
         State::Poll | State::Held => on_pipelined(&mut stage.parts, conn, data.len()),
         _ => {
@@ -244,6 +253,7 @@ fn on_request(stage: &mut Stage, conn: ConnId, state: State, data: &[u8]) -> usi
 fn hold_publisher(parts: &mut Parts, conn: ConnId) {
     if parts.line.intake.waits_for_mailbox() {
         stash::stall(parts, conn, Limit::Mailbox);
+        // The next input is not held for what this one sent.
         parts.line.intake.begin();
     }
 }
@@ -271,6 +281,7 @@ fn end_if_read(parts: &mut Parts, conn: ConnId) {
         State::Head if slot.unread.is_empty() && !slot.outbox.is_empty() => {
             conns::finish(parts, conn);
         }
+        // The flush drops the connection when its last answer has left.
         State::Finishing if !slot.outbox.is_empty() => {}
         _ => ending::lost(parts, conn, CloseReason::TransportClose),
     }
@@ -285,7 +296,7 @@ fn on_pipelined(parts: &mut Parts, conn: ConnId, len: usize) -> usize {
     0
 }
 
-/// A body of which nothing has come yet has its deadline too.
+/// A body of which nothing has come yet has its deadline, too. Where no bytes are stashed, nothing else would watch it.
 fn watch_body(parts: &mut Parts, conn: ConnId) {
     let slot = parts.line.conns.get(conn);
     if slot.is_some_and(|slot| matches!(slot.state, State::Body { .. } | State::ChunkedBody)) {

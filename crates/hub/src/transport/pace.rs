@@ -12,7 +12,7 @@ pub(crate) fn begin(line: &mut Line) {
     line.intake.begin();
 }
 
-/// A session of this connection had messages rejected of late.
+/// Whether a session of this connection had messages rejected of late.
 pub(crate) fn floods(line: &Line, people: &People, conn: ConnId) -> bool {
     let slot = line.conns.get(conn);
     let session = slot.and_then(|slot| people.sessions.get(slot.session));
@@ -28,6 +28,7 @@ pub(crate) fn why_yield(parts: &Parts, inflated: usize) -> Option<Limit> {
     if parts.line.intake.waits_for_mailbox() {
         return Some(Limit::Mailbox);
     }
+    // Inflated bytes count as read: a few bytes of the peer's can be a turn's work.
     let full = parts.line.is_full(limits) || inflated > limits.read_bytes_per_turn;
     full.then_some(Limit::DeliveriesPerTurn)
 }

@@ -22,8 +22,8 @@ const TEXT: &str = "text/plain; charset=UTF-8";
 const BINARY: &str = "application/octet-stream";
 const SCRIPT: &str = "text/javascript; charset=UTF-8";
 
-/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit. With the body comes whether any of
-/// it must not be compressed.
+/// Takes packets off the queue: at most `packets_max`, but never less than one whole unit. Returns the body, and whether any of it
+/// must not be compressed.
 fn take_payload(polling: &mut Polling, packets_max: usize) -> (Vec<u8>, bool) {
     let (mut body, mut exempt) = (Vec::new(), false);
     let mut packets = 0;
@@ -77,6 +77,7 @@ pub(crate) fn open_polling(
     payload.announce(&mut extra);
     let mut answers = stage.parts.answers();
     answers.respond(conn, 200, payload.content_type, &extra, &payload.body);
+    // A client of protocol 3 joins `/` here. What it is told waits for its first poll.
     socketio::begin_session(stage, session);
 }
 
@@ -115,7 +116,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Browsers are to take a script for a script, and nothing else for one.
+    /// The body is what its type says: a browser must not take binary content for a script.
     fn announce(&self, extra: &mut Vec<u8>) {
         if self.content_type != TEXT {
             extra.extend_from_slice(b"X-Content-Type-Options: nosniff\r\n");
@@ -156,6 +157,7 @@ pub(crate) fn poll(
         slot.session = Some(session);
     }
     if let Some(slot) = parts.people.sessions.get_mut(session)
+        // During an upgrade each poll is ended at once (protocol 3.5).
         && (waiting || slot.flags.upgrading || slot.flags.closing)
     {
         parts.line.polls.note_ready(session, &mut slot.flags);
@@ -242,5 +244,6 @@ pub(crate) fn answer_poll(parts: &mut Parts, session: SessionId, body: &[u8], ex
         let key = parts.people.sessions.key(session);
         parts.line.polls.note_sent(conn, key);
     }
+    // Requests that the client sent after its poll may be read now.
     parts.line.intake.revive(&mut parts.line.conns, conn);
 }

@@ -32,7 +32,7 @@ pub(crate) fn post(
     session: SessionId,
     query: &Query<'_>,
 ) -> Result<(), RequestError> {
-    // To those who post on after a violation the session is gone at once; a poll still fetches what waits.
+    // A client that posts on after a violation finds its session gone. Its poll still fetches what waits.
     let polling = stage.parts.people.sessions.polling(session);
     if polling.is_some_and(|polling| polling.violated) {
         return Err(RequestError::UnknownSid);
@@ -47,12 +47,14 @@ pub(crate) fn post(
         return Ok(());
     }
     let kind = head.header("content-type").unwrap_or_default();
+    // Protocol 4 has no raw binary in polling (protocol 3.3); protocol 3 has.
     let binary =
         kind.starts_with(b"application/octet-stream") && query.revision != Some(Revision::Three);
     let secure = parts.line.is_secure(conn);
     let Some(polling) = parts.people.sessions.polling(session) else {
         return Err(RequestError::UnknownSid);
     };
+    // At most one POST may be in flight (protocol 3.3).
     if polling.post.conn.is_some() || binary {
         ending::end_violated(parts, session);
         return Err(RequestError::BadRequest);
@@ -72,18 +74,20 @@ pub(crate) fn post(
         true => State::ChunkedBody,
         false => State::Body { len: len as u32 },
     };
+    // No byte follows that would bring an empty body here, so it is judged at once.
     if !head.chunked && len == 0 {
         on_body(stage, conn, 0, b"");
     }
     Ok(())
 }
 
-/// Bytes of the largest body; what is in a form has the bound of other bodies.
+/// The bound of a body, bytes. A form may be longer than its payload, which has the bound of other bodies.
 fn body_bytes_max(config: &Config, form: bool) -> usize {
     let bytes_max = match form {
         true => jsonp::form_bytes_max(config.max_payload),
         false => config.max_payload,
     };
+    // `State::Body` counts in 32 bits.
     bytes_max.min(u32::MAX as usize)
 }
 
@@ -129,7 +133,8 @@ pub(crate) fn on_chunks(stage: &mut Stage, conn: ConnId, data: &[u8]) -> usize {
     }
 }
 
-/// A body whose chunks are decoded. The rest that the turn has no room for stays in the connection's input, before the bytes that follow it.
+/// Takes in a body whose chunks are decoded. The rest that the turn has no room for stays in the connection's input, before the bytes that
+/// follow it.
 fn on_unchunked(stage: &mut Stage, conn: ConnId, mut body: Vec<u8>) {
     let taken = on_body(stage, conn, body.len(), &body);
     if taken < body.len()
@@ -181,11 +186,12 @@ pub(crate) fn on_body(stage: &mut Stage, conn: ConnId, len: usize, data: &[u8]) 
         return len;
     };
     let post = stage.parts.people.sessions.polling(session);
+    // The mark goes: `on_form` hands the payload to this function again.
     if post.is_some_and(|polling| std::mem::take(&mut polling.post.form)) {
         on_form(stage, conn, session, &data[..len]);
         return len;
     }
-    // The packets may do anything to the session: this request is answered here.
+    // The packets may end the session, so its request is taken off it first and answered here.
     let cors = stage
         .parts
         .people
@@ -237,6 +243,7 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
         .iter()
         .filter(|byte| **byte == payload::SEPARATOR)
         .count();
+    // A body over the bound is refused whole, before its first packet has an effect.
     if separators >= stage.parts.books.config.limits.post_packets_max {
         stage.parts.books.counts.hit(Limit::PostPackets);
         return Taken::Refused;
@@ -249,11 +256,13 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
         if !take_packet(stage, session, packet) {
             return Taken::Refused;
         }
+        // A packet may end the session: the rest of the body is nobody's then.
         let Some(end) = end.filter(|_| stage.parts.people.sessions.is_open(session)) else {
             return Taken::All;
         };
         at += end + 1;
         packets += 1;
+        // If all bytes counted as taken, the empty packet after a trailing separator would pass (protocol 3.3).
         if at < body.len()
             && (packets == POST_PACKETS_PER_TURN || pace::why_yield(&stage.parts, 0).is_some())
         {
@@ -262,7 +271,7 @@ fn take_packets(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     }
 }
 
-/// The same of a payload of protocol 3.
+/// Takes in the packets of a payload of protocol 3, or those that the turn has room for.
 fn take_packets3(stage: &mut Stage, session: SessionId, body: &[u8]) -> Taken {
     let post = stage
         .parts

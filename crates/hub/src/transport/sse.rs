@@ -1,5 +1,5 @@
-//! The plain protocol in Server-Sent Events (WHATWG HTML §9.2): a client that asks for rooms and hears what is said there. What it is
-//! told, and in which words, is no matter of this file; here are its request, the beginning of its answer, and its heartbeat.
+//! The plain protocol in Server-Sent Events (WHATWG HTML §9.2): a client asks for rooms and hears what is said there. This file owns its
+//! request and the beginning of its session, and not what it is told.
 
 use crate::clients::conn::State;
 use crate::clients::session::{Protocol, Stream};
@@ -43,6 +43,7 @@ pub(crate) fn stream_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
         let text = "Accept must allow text/event-stream";
         return refuse_stream_request(&mut stage.parts, conn, head, 406, b"", text);
     }
+    // RFC 9110 §9.3.2: HEAD gets the header lines of a GET, and no content.
     if head.method == Method::Head {
         let headers = answers::cors_headers(&stage.parts.books.config, head);
         stream::write_stream_head(&mut stage.parts, conn, &headers);
@@ -73,10 +74,11 @@ fn refuse_stream_request(
         .respond(conn, status, "text/plain", &extra, text.as_bytes());
 }
 
-/// The session begins; the answer does when the client is let in ([`Hub::begin_stream`]).
+/// Begins the session. Its answer begins when the client is let in (`stream::begin_stream`).
 fn open_stream(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     let session = begin::new_session(stage, conn, head, Protocol::EventStream);
     let headers = begin::extra_headers(stage, conn, head, session, true);
+    // A stream ends with its connection (RFC 9112 §6.3), so no other request follows.
     stage.parts.access.forget_proxy(conn);
     if let Some(slot) = stage.parts.people.sessions.get_mut(session) {
         slot.conn = Some(conn);

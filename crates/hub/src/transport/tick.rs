@@ -1,7 +1,7 @@
 //! The beginning and the end of a turn: its time, what is due, what is announced, its account.
 
-use crate::bounds::{ANNOUNCE_MS, CHORES_PER_TURN};
 use crate::access::tokens;
+use crate::bounds::{ANNOUNCE_MS, CHORES_PER_TURN};
 use crate::cluster::{asking, listing, waiting};
 use crate::hearing::{decisions, expiry};
 use crate::life::{chronicling, returning, roll, shedding};
@@ -25,6 +25,7 @@ pub struct Spent {
 /// Sets the time of the turn.
 pub(crate) fn begin(parts: &mut Parts, now: Now) {
     let before = std::mem::replace(&mut parts.clock.now, now);
+    // Tokens end by the wall clock: after a leap a heartbeat may come too late for a warning.
     if now.leaps_from(before) {
         tokens::look_at_all_tokens(&parts.books.config, &mut parts.clock, &mut parts.people);
     }
@@ -32,14 +33,16 @@ pub(crate) fn begin(parts: &mut Parts, now: Now) {
         parts.traces.begin_turn(now);
     }
     parts.books.begin_turn();
+    // The new budget forgets the deliveries of the last turn, so they are booked first.
     flush::count_deliveries(&mut parts.books, &mut parts.line);
     parts.line.budget.begin_turn();
 }
 
 /// Carries out what is due: its share, so that nobody's input waits for the timers of thousands. `behind`: input of some connections is
-/// still unread, so their silence proves nothing and whatever would end them is put off.
+/// still unread, so their silence proves nothing, and deadlines that would end them are put off.
 pub(crate) fn tick(stage: &mut Stage, behind: bool) {
     let now = stage.parts.clock.now.mono_ms;
+    // Connections that wait for a mailbox are not read either.
     let behind = behind || stage.parts.line.intake.held_back() > 0;
     stage.parts.clock.fall_behind(behind);
     for owners in Owners::ALL {
@@ -78,6 +81,7 @@ fn announce(stage: &mut Stage) {
         return;
     }
     let (counts, is_done) = publish::announce_changes(&mut stage.parts);
+    // What found no room in this turn is announced in the next one.
     let pause_ms = if is_done { ANNOUNCE_MS } else { 0 };
     stage.parts.clock.announce_due_ms = now_ms + pause_ms;
     for count in counts {

@@ -1,9 +1,9 @@
 //! Deadlines of sessions and connections, when they are due.
 
-use crate::bounds::BEHIND_GRACE_MS;
 use crate::access::tokens;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
+use crate::bounds::BEHIND_GRACE_MS;
 use crate::clients::conn::State;
 use crate::clients::unread::Lateness;
 use crate::hearing::decisions;
@@ -78,6 +78,7 @@ fn on_conn_timer(parts: &mut Parts, kind: ConnTimer, conn: ConnId) {
             let timeout = parts.books.config.limits.keep_alive_timeout;
             match slot.state {
                 State::Head if !active => ending::lost(parts, conn, CloseReason::TransportClose),
+                // A connection that served a request meanwhile, or serves one now, is not idle.
                 State::Head | State::Poll | State::Body { .. } | State::ChunkedBody => {
                     slot.exchange.wait_on();
                     parts
@@ -160,13 +161,14 @@ fn cut(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
             if let Some(slot) = parts.line.conns.get_mut(conn) {
                 slot.exchange.be_last();
             }
+            // RFC 9110 §15.5.9.
             parts.answers().respond(conn, 408, "text/plain", &[], b"");
         }
         _ => ending::lost(parts, conn, reason),
     }
 }
 
-/// Ends a connection for what it did not send, which may be waiting unread.
+/// Whether this deadline ends a connection for what its peer did not send: that may be waiting unread.
 fn blames_the_peer(due: Due) -> bool {
     match due {
         Due::Session(kind, _) => !matches!(kind, SessionTimer::Ping(_) | SessionTimer::PollClose),

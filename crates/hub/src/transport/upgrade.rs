@@ -50,7 +50,7 @@ fn has_empty(text: &[u8]) -> bool {
     packets.any(|packet| packet == b"b")
 }
 
-/// A WebSocket for a polling session: it probes; one for a session that has or is getting one is closed at once.
+/// Opens a WebSocket for a polling session: it probes. If the session has a WebSocket or is getting one, this one is closed at once.
 pub(crate) fn open_probe(
     stage: &mut Stage,
     conn: ConnId,
@@ -62,6 +62,7 @@ pub(crate) fn open_probe(
     let extra = begin::extra_headers(stage, conn, head, session, false);
     let subprotocol = handshake::first_subprotocol(head);
     let parts = &mut stage.parts;
+    // The handshake of a second WebSocket succeeds, too: it is closed after it (protocol 3.5).
     accept::accept_websocket(parts, conn, head, &accept, subprotocol, extra);
     let slot = parts.people.sessions.get_mut(session);
     let slot = slot.filter(|slot| !slot.flags.closing);
@@ -95,6 +96,7 @@ pub(crate) fn on_probe(parts: &mut Parts, conn: ConnId, session: SessionId, text
     match text {
         "2probe" if !slot.flags.upgrading => {
             slot.flags.upgrading = true;
+            // The waiting poll has to end, or the client never says `5` (protocol 3.5).
             parts.line.polls.note_ready(session, &mut slot.flags);
             parts
                 .line
@@ -133,7 +135,11 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
         conn.state = State::WebSocket;
         slot.flags.carried = conn.origin.is_carried();
     }
-    if polling.as_ref().is_some_and(|polling| polling.lag.is_held()) {
+    // Holds move before the packets do: what waited for other nodes goes on waiting.
+    if polling
+        .as_ref()
+        .is_some_and(|polling| polling.lag.is_held())
+    {
         waiting::carry_over(parts, session, conn);
     }
     let route = Route::new(Some(conn), variant, parts.line.deflate_of(Some(conn)));
@@ -145,7 +151,7 @@ fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     close_upgraded(parts, conn, session);
 }
 
-/// Each socket, and each that is to be decided about.
+/// Tells the handler of the new transport, for each socket of the session and each that is still to be decided about.
 fn tell_handler(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get(session) else {
         return;
@@ -179,7 +185,7 @@ fn carry_over(
         slot.lag.take_over(&polling.lag);
     }
     while let Some(unit) = polling.queue.pop() {
-        // An answer that has no frame there ends the session: it cannot be left out.
+        // WebTransport has no frame for an empty attachment: such an event is dropped. An answer cannot be, and ends the session.
         if !takes_empty && matches!(unit.fate, Fate::Event { .. }) && has_empty(unit.bytes()) {
             parts.books.counts.dropped_unfit += 1;
             if let Some(slot) = parts.line.conns.get_mut(conn) {
@@ -193,6 +199,7 @@ fn carry_over(
                 write_unit(out, unit.bytes(), variant);
             });
     }
+    // The old transport is discarded, an unfinished POST with it (protocol 3.5).
     if let Some(post) = polling.post.conn {
         conns::finish(parts, post);
     }

@@ -69,6 +69,7 @@ pub(crate) fn on_frames(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usi
             }) => {
                 complete |= matches!(message, Message::Text(_) | Message::Binary(_));
                 let next = match message {
+                    // Whether this is text is looked at after it is inflated.
                     Message::Binary(payload) if compressed => {
                         on_compressed(stage, from, payload, text, &limits, &mut inflated)
                     }
@@ -86,7 +87,9 @@ pub(crate) fn on_frames(stage: &mut Stage, conn: ConnId, data: &mut [u8]) -> usi
                 stash::stall(&mut stage.parts, conn, limit);
                 break;
             }
+            // Nothing is left to put off.
             Next::Yield(_) => {}
+            // The connection reads no more frames, so the assembler does not go back.
             Next::Stop => return data.len(),
         }
     }
@@ -157,6 +160,7 @@ fn message_limits(config: &Config, protocol: Protocol, deflate: bool) -> Limits 
     Limits {
         message_bytes_max,
         fragments_max: config.limits.fragments_max,
+        // RFC 6455 §5.1: a client that does not mask its frames is in violation.
         masked: true,
         deflate,
     }
@@ -225,6 +229,7 @@ fn on_message(stage: &mut Stage, from: Source, message: Message<'_>) -> Next {
         Message::Pong(payload) => heartbeat::on_pong_frame(&mut stage.parts, session, payload),
         Message::Close(frame) => {
             let code = frame.map(|frame| frame.code);
+            // RFC 6455 §5.5.1: the answer repeats the status code.
             conns::say_goodbye(&mut stage.parts, conn, code, "");
             ended(&mut stage.parts, from, CloseReason::TransportClose);
             return Next::Stop;
@@ -282,6 +287,7 @@ fn violated(parts: &mut Parts, from: Source, violation: Violation) -> Next {
         Violation::TooManyFragments => parts.books.counts.hit(Limit::Fragments),
         _ => {}
     }
+    // The close frame names the violation. The end of the session writes none after it.
     conns::say_goodbye(parts, from.conn, Some(violation.close_code()), "");
     ended(parts, from, reason);
     Next::Stop

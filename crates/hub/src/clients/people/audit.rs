@@ -63,7 +63,7 @@ impl People {
         assert_eq!(members, placed.count(), "sockets of users");
     }
 
-    /// Bytes of the tables of sessions, sockets and users; those behind a session or a socket are its own.
+    /// Bytes of the tables of sessions, sockets and users. What one session or socket has on the heap is not in them.
     pub(crate) fn heap_bytes(&self) -> [usize; 3] {
         [
             self.sessions.heap_bytes(),
