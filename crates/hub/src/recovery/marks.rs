@@ -1,10 +1,10 @@
-//! When a shard had come how far in the streams that all nodes read: a client that answers a ping has all from before it.
+//! How far a shard had come in the streams that all nodes read, by time. A client that answers a ping has all from before the ping.
 
 use crate::recovery::stamp::Stamp;
 use crate::tables::id::Place;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Marks of one stream. They come once a second, and an answer to a ping takes less.
+/// Marks of one stream. One comes each second, and pongs come sooner than so many seconds later.
 const MARKS_MAX: usize = 128;
 
 /// The marks of a shard.
@@ -25,6 +25,7 @@ impl Marks {
     /// The last number that was reached before that time.
     pub(crate) fn before(&self, place: Place, ms: u64) -> Option<u64> {
         let marks = self.by_place.get(&place)?;
+        // A mark of the same millisecond may have come after the ping.
         let earlier = marks.partition_point(|(at_ms, _)| *at_ms < ms);
         marks
             .get(earlier.checked_sub(1)?)

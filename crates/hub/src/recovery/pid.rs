@@ -7,7 +7,7 @@ use wire::base64url;
 const BYTES: usize = 21;
 const SECRET: usize = 18;
 
-/// Names a parked socket, and proves that it is the client's: 144 random bits, then where its socket began.
+/// Names a parked socket, and proves that it is the client's: 144 random bits, then the place where the socket began.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Pid([u8; BYTES]);
 
@@ -57,7 +57,7 @@ const HALF: usize = 6;
 pub(crate) const OFFSET_LIMIT: u64 = 1 << (8 * HALF);
 /// Characters of an offset.
 const OFFSET_LEN: usize = 2 * HALF / 3 * 4;
-/// Bytes of the number behind a place, and of one more for the text to come out even.
+/// The number that follows a place has eight bytes. One more makes the text come out even: three bytes are four characters.
 const TAIL: usize = 1 + 8;
 /// Characters of an offset with a number.
 const LONG_LEN: usize = (2 * HALF + TAIL) / 3 * 4;

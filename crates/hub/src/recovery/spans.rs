@@ -1,4 +1,4 @@
-//! From where to where in a journal a socket was a member, read backwards from what it is a member of now.
+//! The stretches of a journal in which a socket was a member, read backwards from what it is a member of now.
 
 use crate::recovery::headings::{Kind, Membership};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) struct Spans<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// Those behind `after`. `now`: what it is a member of at `head`; `changes` in between, the newest first.
+    /// The spans after `after`. `now`: what the socket is a member of at `head`; `changes`: those in between, the newest first.
     pub(super) fn read(
         now: impl Iterator<Item = &'a Membership>,
         changes: impl Iterator<Item = Change<'a>>,
@@ -35,6 +35,7 @@ impl<'a> Spans<'a> {
         let mut open: BTreeMap<&Membership, u64> = now.map(|member| (member, head)).collect();
         let mut sorted = Vec::new();
         for Change { at, joined, member } in changes {
+            // Backwards, a leave is the end of a span, and a join its beginning.
             if !joined {
                 open.insert(member, at);
             } else if let Some(upto) = open.remove(member) {
