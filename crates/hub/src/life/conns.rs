@@ -23,6 +23,7 @@ pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
         Some(Limit::ConnsPerAddress) if count <= share => None,
         beyond => beyond,
     };
+    // Up to here a newcomer is told why it is refused, which costs more than a close: a flood gets no answer.
     if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
         parts.books.counts.hit(Limit::ConnsPerAddress);
         parts.books.counts.close(CloseReason::TooManyConnections);
@@ -43,15 +44,15 @@ pub(crate) fn drop_conn(parts: &mut Parts, conn: ConnId) {
     }
 }
 
-/// A connection is counted no more.
+/// A connection is not counted among those of its transport any more.
 pub(crate) fn forget_transport(parts: &mut Parts, flags: &Flags) {
     let counts = &mut parts.books.counts;
     counts.websockets -= u64::from(flags.websocket && !flags.carried);
     counts.webtransports -= u64::from(flags.websocket && flags.carried);
 }
 
-/// Drops the oldest connection from the reserve that has shown no session and no probe: it is silent, or it was refused and keeps its
-/// side open.
+/// Drops the oldest connection from the reserve that has shown no session and no probe. It is silent, or it was refused and keeps its side
+/// open.
 pub(crate) fn make_way(parts: &mut Parts) -> bool {
     let conns = &parts.line.conns;
     let oldest = parts.access.reserve.give_way(|conn| {

@@ -53,8 +53,8 @@ pub(crate) fn heard(people: &mut People, session: SessionId) {
     }
 }
 
-/// A pong of a plain WebSocket. A client may send some that nobody asked for (RFC 6455 §5.5.3): of one that may come back they prove
-/// nothing about what has arrived.
+/// A pong of a plain WebSocket. A client may send pongs that nobody asked for (RFC 6455 §5.5.3). They prove nothing about what has arrived,
+/// which counts where the client may come back.
 pub(crate) fn on_pong_frame(parts: &mut Parts, session: SessionId, payload: &[u8]) {
     let slot = parts.people.sessions.get(session);
     let answers = |slot: &Session| !slot.resumes() || payload == slot.heart.pinged_ms.to_be_bytes();
@@ -80,18 +80,19 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
     }
     slot.heart.heard = false;
     let waited_ms = u64::from((parts.clock.now.mono_ms as u32).wrapping_sub(slot.heart.pinged_ms));
-    // An extension began the time anew.
+    // An extension moved `pinged_ms` by one timeout.
     let before_ms = match slot.heart.extended {
         true => parts.books.config.ping_timeout.as_millis() as u64,
         false => 0,
     };
     slot.round_trip_ms = (before_ms + waited_ms).clamp(1, u64::from(u16::MAX)) as u16;
     if parts.recovery.is_some() {
-        // What was lost since the last notice is told before it counts as known.
+        // `confirm` takes for known what was told: what was lost since the last notice is told first.
         gaps::tell_due(parts, session);
         parking::confirm(parts, session);
     }
     if let Some(slot) = parts.people.sessions.get_mut(session) {
+        // `confirm` needs it: an extended ping has no known time.
         slot.heart.extended = false;
     }
     arm_beat(parts, session);
@@ -168,6 +169,7 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     slot.heart.pinged_ms = now;
     parts.books.counts.heartbeats += 1;
     let (engineio, conn) = (slot.protocol.is_engineio(), slot.conn);
+    // By its payload an answer is told from a pong that nobody asked for (`on_pong_frame`).
     let payload = slot.heart.pinged_ms.to_be_bytes();
     let payload = if slot.resumes() { &payload[..] } else { b"" };
     if engineio {
@@ -196,6 +198,7 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
         return ping_awaited(parts, session);
     }
     let waited = now.wrapping_sub(slot.heart.pinged_ms);
+    // The timer may be one of an earlier ping: timers are not taken back (`tables/timer.rs`).
     if !slot.heart.awaiting_pong || u128::from(waited) < timeout.as_millis() {
         return;
     }
@@ -211,14 +214,14 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
     ending::close_session(parts, session, CloseReason::PingTimeout);
 }
 
-/// A plain client that talks is alive. One that talks and does not read has to show that a pong still gets out.
+/// A plain client that talks is alive. A client that talks and does not read has to show that a pong still gets out.
 pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
     let heard = std::mem::replace(&mut slot.heart.heard, false);
     if slot.protocol == Protocol::EventStream {
-        // Another process may go on with it, and must know when the next one is due.
+        // Another process may go on with the stream, and must know when the next beat is due.
         slot.heart.pinged_ms = parts.clock.now.mono_ms as u32;
         stream::beat_stream(parts, session);
         return arm_beat(parts, session);

@@ -109,8 +109,8 @@ pub(crate) fn waiting_bytes(slot: &Conn) -> usize {
     slot.outbox.waiting_bytes() + input
 }
 
-/// The WebSocket by which a session that polls is on its way up. Before it was answered it may be closed alone: then its client goes on
-/// polling. One that was answered polls no more, and would be silent for ever.
+/// The WebSocket by which a session that polls is on its way up. Before its probe was answered it may be closed alone, and its client goes
+/// on polling. After that the client polls no more, and would be silent for ever.
 pub(crate) fn probe_fit(
     parts: &Parts,
     session: &Session,
@@ -135,7 +135,7 @@ pub(crate) fn probe_fit(
     }
 }
 
-/// The POST that it brings. A body in chunks is half decoded.
+/// The POST that goes with a session. A body in chunks cannot go: its decoder is in the middle.
 pub(crate) fn post_fit(
     parts: &Parts,
     polling: &Polling,
