@@ -36,13 +36,13 @@ pub struct Uplink {
     relays: Numbers,
     /// A bit for each other node that is there.
     here: Numbers,
-    /// All of them read events with stamps.
+    /// Whether all of them read events with stamps.
     stamps: AtomicBool,
-    /// Sockets go from one to another.
+    /// Whether sockets go from one node to another.
     returns: AtomicBool,
-    /// All of them read events with their spots.
+    /// Whether all of them read events with their spots.
     spots: AtomicBool,
-    /// One of them says nothing.
+    /// Whether one of them says nothing.
     silence: AtomicBool,
     /// Nodes that are there, without this one.
     nodes: AtomicU64,
@@ -111,7 +111,7 @@ impl Uplink {
         }
     }
 
-    /// Has hubs tell the names of what they have members of, in [`Piece::Room`].
+    /// The same, and hubs tell the names of what they have members of, in [`Piece::Room`].
     pub fn naming(self, naming: Naming) -> Self {
         Self { naming, ..self }
     }
@@ -161,7 +161,7 @@ impl Uplink {
         (read(&self.stamps), read(&self.returns))
     }
 
-    /// Whether some node that is there says nothing: no socket is looked for then.
+    /// Whether all nodes that are there are heard. If one says nothing, no socket is looked for.
     pub fn hears_all(&self, all: bool) {
         self.silence.store(!all, Ordering::Relaxed);
     }
@@ -337,7 +337,7 @@ pub(crate) struct Away {
     pub(crate) joins: Joins,
     /// What clients are told waits until it is stored, where all nodes read one stream.
     pub(crate) saves: Saves,
-    /// Whom those were for that came from a stream again in this turn, and where they stood before.
+    /// The receivers of events that came from a stream again in this turn, and where these stood before.
     pub(crate) again: BTreeMap<Address, Stood>,
 }
 
@@ -371,7 +371,7 @@ impl Away {
         self.uplink.is_full()
     }
 
-    /// Half of what may wait is for what clients publish.
+    /// Whether a list may leave now: half of what may wait is for what clients publish.
     pub(crate) fn has_room_for_list(&self, bytes: usize) -> bool {
         bytes <= self.room_for_lists()
     }
@@ -380,6 +380,7 @@ impl Away {
         if faults::is_back(Fault::ListsFirst) {
             return usize::MAX;
         }
+        // What this turn has written so far is counted by nobody else yet.
         let waiting = self.uplink.waiting() + self.parcel.weight();
         (self.uplink.bytes_max / 2).saturating_sub(waiting)
     }
@@ -405,7 +406,7 @@ impl Away {
         Some(parcel)
     }
 
-    /// What changed in whom this hub has members for.
+    /// Takes over the changes in what this hub has members of.
     pub(crate) fn note(&mut self, interest: &mut Interest) {
         let rooms = interest.take_rooms().into_iter();
         self.parcel.items.extend(rooms.map(Item::Room));
@@ -526,6 +527,7 @@ impl Away {
             false => Abroad::Unable,
             true => {
                 let mut nodes: Vec<u16> = here.all().chain([self.me.node]).collect();
+                // Lists of nodes are compared as they stand (`Ways::stands`).
                 nodes.sort_unstable();
                 nodes.dedup();
                 Abroad::Nodes(nodes.into())

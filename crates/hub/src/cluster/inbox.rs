@@ -1,4 +1,4 @@
-//! Letters of other nodes on their way to the shards: read once, and handed to those that hold somebody they are for.
+//! Letters of other nodes on their way to the shards. Each is read once, and handed to the shards that have a receiver.
 
 use crate::cluster::letter::{Address, ByHome, Letter, Order, Reply, Return, RoomNews};
 use crate::cluster::shared::Process;
@@ -102,7 +102,7 @@ impl Inbox {
         })
     }
 
-    /// About a socket that comes back. Where no home is known, the first shard says that this node does not take part.
+    /// A step about a socket that comes back. Where no home is known, the first shard says that this node does not take part.
     fn step(&self, door: Door, step: Return) -> Read {
         let keeping = self.process.keeping.get();
         let namespace = step.namespace.as_deref();
@@ -130,13 +130,14 @@ impl Inbox {
         Read { letter, shards }
     }
 
-    /// An order for the shards that hold somebody it is for. In a namespace that keeps events it goes by their home.
+    /// An order for the shards that have a receiver. In a namespace that keeps events it goes by their home.
     pub(crate) fn order(&self, order: Order) -> Read {
         let keeping = self.process.keeping.get();
         let home = keeping.and_then(|keeping| {
             let namespace = order.of().namespace();
             keeping.home_of(namespace, self.shards)
         });
+        // A word for the node's handler has no place among events.
         let Some(home) = home.filter(|_| !matches!(order, Order::Server(..))) else {
             return self.direct(order);
         };
@@ -160,7 +161,7 @@ impl Inbox {
             order => self.shards_of(order.of()),
         };
         if let Some(round) = order.round_mut() {
-            // Somebody must say that nobody is asked.
+            // One shard must answer that nobody is asked: the round waits for it.
             if shards.is_empty() {
                 shards = ShardSet::first(1);
             }
@@ -198,6 +199,7 @@ impl Inbox {
             return ShardSet::first(1);
         }
         of.with(|to| {
+            // Cards tell where rooms are, and not where users are (`send::shards_of`).
             if !to.users.is_empty() {
                 return ShardSet::first(self.shards);
             }
@@ -209,6 +211,7 @@ impl Inbox {
                 let owner = Id20::decode(name.as_bytes()).map(|id| id::socket_owner(&id));
                 if let Some(owner) = owner
                     && owner.node == self.node
+                    // An id comes from outside and may name any shard.
                     && owner.shard < self.shards
                 {
                     shards.insert(owner.shard);

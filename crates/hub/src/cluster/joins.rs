@@ -1,5 +1,5 @@
-//! A client that is told that it is in misses nothing that other nodes publish from then on: the answer to its CONNECT, and the ack of
-//! its join, wait until they know that this one has members, but not for long. What waits is in order, so one number says how far
+//! A client that is told that it is in misses nothing that other nodes publish from then on. So the answer to its CONNECT, and the ack of
+//! its join, wait until other nodes know that this one has members, but not for long. What waits is in order, so one number says how far
 //! other nodes are.
 
 use crate::books::ledger::Account;
@@ -7,7 +7,8 @@ use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::{HashMap, VecDeque};
 
-/// Keys that wait for other nodes, and sockets that wait for such a key; while nodes cannot be reached, more are taken for known.
+/// The bound of keys that wait for other nodes, and of sockets that wait for such a key. While nodes cannot be reached, more are taken for
+/// known.
 const OPEN_MAX: usize = 65_536;
 /// A look through all sockets that frees fewer is not repeated before so many more keys are known.
 const SWEEP_MIN: usize = 8_192;
@@ -34,6 +35,7 @@ impl Joins {
             open: VecDeque::new(),
             tickets: HashMap::new(),
             joined: HashMap::new(),
+            // While the first ticket is open, every socket waits for something.
             sweep_at: 2,
             parked: Waitlist::new(wait_ms, acks),
             surplus: 0,
@@ -125,6 +127,7 @@ impl Joins {
             && ticket <= upto
         {
             self.open.pop_front();
+            // The key may have gone and come again since, under a later ticket.
             if self.tickets.get(&key) == Some(&ticket) {
                 self.tickets.remove(&key);
             }

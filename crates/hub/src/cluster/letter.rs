@@ -54,12 +54,12 @@ impl Address {
             users,
             except,
             without: Vec::new(),
-            // Whoever wrote it has told the other nodes.
+            // The writer has told the other nodes itself.
             scope: Scope::Node,
         }
     }
 
-    /// The namespace; rooms, users, and who is left out.
+    /// The namespace; rooms, users, and rooms whose members are left out.
     pub(crate) fn into_parts(self) -> (String, [Vec<String>; 3]) {
         (self.namespace, [self.rooms, self.users, self.except])
     }
@@ -100,7 +100,7 @@ pub(crate) fn borrowed(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// Names a round: whose it is, and which of its own.
+/// Names a round by its asker, and by the asker's number for it.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundId {
     pub asker: Place,
@@ -111,7 +111,7 @@ pub struct RoundId {
     pub timeout_ms: u64,
     /// Shards of the receivers' node that take part, if it is not the asker's.
     pub parts: u16,
-    /// The asker asks for each page of a long list. Nodes before this version take it in one piece.
+    /// Whether the asker asks for each page of a long list. Nodes of earlier versions take it in one piece.
     pub pages: bool,
 }
 
@@ -161,7 +161,7 @@ fn bytes_of(sockets: &[Fetched]) -> usize {
     sockets.iter().map(Fetched::bytes).sum()
 }
 
-/// Some of the sockets that a shard has to say; [`Found`] ends its list.
+/// Some of the sockets that a shard lists; [`Found`] ends its list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The sockets.
@@ -243,9 +243,9 @@ pub enum Response {
     Ack(Answer),
     /// One of them left without an answer.
     Gone,
-    /// What a shard has to say to a fetch, or the end of that.
+    /// The list with which a shard answers a fetch, or the end of it.
     Sockets(Found),
-    /// Some of it.
+    /// A page of that list.
     Page(Page),
 }
 
@@ -286,7 +286,7 @@ impl Broadcast {
         }
     }
 
-    /// For the home: it is told whose word it is.
+    /// The same for the home, which is told the author.
     pub(crate) fn said(mut self, people: &People, event: &Emit<'_>) -> Self {
         self.author = match event.author {
             Author::Waiting(receipt) => OwnedAuthor::Waiting(receipt),
@@ -459,7 +459,7 @@ pub struct Return {
     pub(crate) from: Place,
     /// Shards of that node.
     pub(crate) parts: u16,
-    /// Where the claim is one between nodes.
+    /// The namespace, where the claim is one between nodes.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) message: recovery::messages::Message,
 }
@@ -493,7 +493,8 @@ pub enum Tidings {
     Refused { round: u64 },
     /// A node is gone.
     Down { node: u16 },
-    /// Something that a node said was missed, or it comes back: what rooms it has members of is not known. `lost`: letters are.
+    /// Something that a node said was missed, or the node comes back: nobody knows which rooms it has members of. `lost`: letters are
+    /// missing as well.
     Missed { node: u16, lost: bool },
     /// Other nodes know the keys up to this ticket.
     Confirmed { ticket: u64 },

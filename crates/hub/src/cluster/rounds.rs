@@ -133,6 +133,7 @@ impl Rounds {
     /// Whether so many more may be waited for.
     pub(crate) fn admits(&self, more: usize, max: usize, counts: &mut Counts) -> bool {
         let ids = usize::try_from(IDS / self.stride).unwrap_or(usize::MAX);
+        // At most half of the shard's ids are in use, so that `next_id` finds a free one.
         let admitted = self.owed.len() + self.open + more <= max.min(ids / 2);
         if !admitted {
             counts.hit(Limit::AcksOutstanding);
@@ -161,7 +162,7 @@ impl Rounds {
         self.begin_again();
     }
 
-    /// After the last id comes the first of this shard.
+    /// After the last id the first of this shard comes again.
     fn begin_again(&mut self) {
         if self.next >= IDS {
             self.next %= self.stride;
@@ -174,7 +175,7 @@ impl Rounds {
             let id = self.next;
             self.next += self.stride;
             self.begin_again();
-            // There are twice as many as are admitted.
+            // There are twice as many ids as are admitted, so one of the next is free.
             if !self.waits.contains_key(&id) {
                 return id;
             }
@@ -339,6 +340,7 @@ impl Rounds {
         }
         match self.one_less(id) {
             Some(News::Asker(round, _)) => Acked::ToAsker(round),
+            // `one_less` tells of an end without an answer; here the answer has come.
             Some(News::Handler(Told::AckTimedOut { token, .. })) => Acked::ToHandler(token),
             _ => Acked::Ignored,
         }
@@ -394,7 +396,7 @@ impl Rounds {
             counts.hit(Limit::AcksOutstanding);
             round.is_full = true;
         }
-        // What else that shard has would find no room, and it is not asked for it.
+        // The rest of that shard's list would find no room, and the shard is not asked for it.
         if let Response::Page(Page { next: Some(_), .. }) = &reply.response
             && round.is_full
         {
@@ -403,7 +405,7 @@ impl Rounds {
         self.end_if_over(reply.number)
     }
 
-    /// A round of ours takes more of the lists that it is told in part.
+    /// Whether a round of ours takes more of the lists that it is told in part.
     pub(crate) fn takes_more(&mut self, id: u64) -> bool {
         self.round(id).is_some_and(|round| !round.is_full)
     }
@@ -480,7 +482,7 @@ impl Rounds {
         self.end(id)
     }
 
-    /// The result of a round, whatever is still missing.
+    /// Ends a round: its result, whatever is still missing.
     fn end(&mut self, id: u64) -> Option<Told> {
         self.round(id)?;
         let Some(Wait::Round(round)) = self.waits.remove(&id) else {
@@ -568,12 +570,13 @@ impl Collected {
                 asked: there,
                 undelivered,
             } => {
-                // What other servers say is no number to rely on.
+                // Other servers may say absurd numbers: the sum must not overflow.
                 *asked = asked.saturating_add(*there);
                 self.undelivered = self.undelivered.saturating_add(*undelivered);
             }
             Response::Gone => self.gone = self.gone.saturating_add(1),
             Response::Ack(answer) => {
+                // An answer that finds no room is counted all the same.
                 self.acked += 1;
                 if !kept.grow(answer.bytes()) {
                     return false;
