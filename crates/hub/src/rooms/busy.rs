@@ -38,7 +38,7 @@ pub(crate) struct Pace {
 
 impl Default for Busy {
     fn default() -> Self {
-        // They are there before the first event: nothing is allocated while events pass.
+        // Both tables have all their room from the start: nothing is allocated while events pass.
         Self {
             now: Vec::with_capacity(PLACES),
             before: Vec::with_capacity(PLACES),
@@ -92,7 +92,7 @@ impl Busy {
         if gone_ms < WINDOW_MS && self.began_ms > 0 {
             return;
         }
-        // Nobody spoke for longer: what was before is no news.
+        // Nobody spoke for two windows: what was before is no news.
         let is_late = gone_ms >= 2 * WINDOW_MS;
         let is_first = self.began_ms == 0;
         self.before_ms = if is_first || is_late { 0 } else { gone_ms };

@@ -24,7 +24,7 @@ impl Speaker<'_> {
         };
         let (variant, session) = (socket.variant, socket.session);
         if variant.dialect == Dialect::PlainRaw && notices::is_notice(out.event.name) {
-            // Its frames have no names: it would take the gateway's own word for that of another client.
+            // Frames of a raw client have no names: it would take the gateway's own word for that of another client (ADR 32).
             return false;
         }
         let deflate = if out.exempt {
@@ -70,7 +70,7 @@ impl Speaker<'_> {
         true
     }
 
-    /// An empty attachment has no frame in WebTransport: its client would end. One that may come back is told of the gap.
+    /// An empty attachment has no frame in WebTransport: its client would end. A client that may come back is told of the gap.
     #[cold]
     fn leaves_out(&mut self, index: SocketId, out: &Outgoing<'_>) -> bool {
         let socket = self.people.sockets.get(index);
@@ -81,7 +81,7 @@ impl Speaker<'_> {
         let Some(slot) = slot.filter(|slot| !slot.takes_empty()) else {
             return false;
         };
-        // What wants an answer, and what is for this instant, nobody is promised.
+        // Nobody is promised an event that wants an answer, or one that is for this instant only.
         if out.ack.is_none()
             && !out.event.volatile
             && let Some(conn) = slot.conn
@@ -202,7 +202,7 @@ impl Speaker<'_> {
         let own = deflate == Deflate::Own;
         let mut plain = out.made.frames[frame_slot(variant, Deflate::Off)];
         if own && plain.is_none() {
-            // There may be more like this one.
+            // Other members with a window of their own may need the plain form as well.
             plain = Some(self.encode(variant, out));
         }
         let kind = (out.shared && !own, self.fate_of(out));

@@ -19,7 +19,7 @@ pub enum RoomKind {
 }
 
 impl RoomKind {
-    /// What its key names.
+    /// The kind of thing that its key names.
     pub(crate) fn subject(self) -> Subject {
         match self {
             Self::All => Subject::Namespace,
@@ -90,6 +90,7 @@ impl Card {
 
     /// One holder less; `true` if it was the last one and nobody came meanwhile.
     fn release(&self) -> bool {
+        // Between the two steps somebody may come: then the count is not 0 any more, and the card stays.
         let last = self.holders.fetch_sub(1, SeqCst) == 1;
         last && self
             .holders

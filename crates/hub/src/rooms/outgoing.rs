@@ -114,6 +114,7 @@ impl<'a> Outgoing<'a> {
         let mut word = self.word();
         let Some(offset) = self
             .offset
+            // An event that wants an ack has no offset, as with Node's server.
             .filter(|_| variant.offsets && self.ack.is_none())
         else {
             return variant.dialect.write(message, &word);
@@ -122,6 +123,7 @@ impl<'a> Outgoing<'a> {
             word.offset = Some(offset.as_str());
             return variant.dialect.write(message, &word);
         }
+        // Socket.IO's clients take the last argument for the offset.
         let mut args = String::with_capacity(word.data.len() + offset.as_str().len() + 3);
         args.push_str(word.data);
         if !args.is_empty() {

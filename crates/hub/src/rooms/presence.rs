@@ -24,12 +24,12 @@ use std::sync::Arc;
 pub(crate) use word::Word;
 pub use word::{Leaver, Person, Presence, Who};
 
-/// The people of a node that went, or of which something was missed, stay for so long. By then those of a node that is dead have come
-/// back to another, and one that is not has said all it has.
+/// The people of a node that went, or of which something was missed, stay for so long. By then clients of a dead node have come back to
+/// another one, and a living node has said all it has.
 const DOUBT_MS: u64 = 3_000;
 /// A room that a program asked for is heard of for so long.
 const WATCH_MS: u64 = 60_000;
-/// So is one whose last member here left: where that member comes again, no other shard sends a list.
+/// A room whose last member here left is heard of for so long: if that member comes again, no other shard has to send a list.
 const LEFT_MS: u64 = 10_000;
 /// Rooms without members here that are heard of; those that were left are half of them at most.
 const WATCHED_MAX: usize = 1_000;
@@ -43,7 +43,7 @@ pub enum Unwatched {
     TooMany,
 }
 
-/// What came of a word of another shard.
+/// The consequences of a word of another shard.
 pub(crate) struct Heard {
     /// Members here, or other shards, may have to be told.
     pub(crate) is_news: bool,
@@ -70,7 +70,7 @@ impl Rolls {
         }
     }
 
-    /// Some rooms may have presence.
+    /// Whether some rooms may have presence.
     pub(crate) fn is_on(&self) -> bool {
         !self.rules.is_empty()
     }
@@ -89,7 +89,7 @@ impl Rolls {
         rule?.as_ref().filter(|rule| rule.fits(name))
     }
 
-    /// Whether a program may ask for this room now. `room`: it is here. One with members here is told in any case.
+    /// Whether a program may ask for this room now. A room with members here is told in any case. `room`: the room, if it is here.
     pub(crate) fn may_watch(
         &self,
         namespace: &str,
@@ -122,7 +122,7 @@ impl Rolls {
         }
     }
 
-    /// The one way by which the time changes at which a room is looked at for something.
+    /// Changes the time at which a room is looked at for something. There is no other way.
     fn moves(&mut self, room: RoomId, what: &Due, before: Option<u64>, after: Option<u64>) {
         if let Some(due_ms) = before {
             self.due.remove(&(due_ms, room, what.clone()));
@@ -143,7 +143,7 @@ impl Rolls {
         }
     }
 
-    /// The room must not be forgotten yet: somebody lingers, or others do not know that the last one is gone.
+    /// Whether the room must not be forgotten yet: somebody lingers, or others do not know that the last one is gone.
     pub(crate) fn holds(&self, room: RoomId) -> bool {
         let roll = self.rolls.get(&room);
         roll.is_some_and(|roll| roll.watched_ms.is_some() || roll.has_own())
@@ -199,7 +199,7 @@ impl Rolls {
         Some(heard)
     }
 
-    /// Another node was told what it asked for, or could not be: all are told all there is then.
+    /// Another node was told what it asked for. If it could not be told, the next word says all there is to all of them.
     pub(crate) fn answered_node(&mut self, room: RoomId, arrives: bool) {
         if let Some(roll) = self.rolls.get_mut(&room) {
             roll.speech.whole |= !arrives;
@@ -214,7 +214,7 @@ impl Rolls {
             for (place, peer) in &mut roll.peers {
                 if place.node == node && peer.doubted_ms.is_none() {
                     peer.doubted_ms = Some(due_ms);
-                    // The next change does not follow what was heard.
+                    // The next change does not follow what was heard, so the shard is asked for all it has.
                     peer.version = 0;
                     self.due.insert((due_ms, *room, Due::Doubted(*place)));
                 }

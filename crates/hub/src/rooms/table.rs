@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Its room on the other shards is found by the card, which only a process with several shards has.
+/// A room of this shard. The same room on other shards is found by the card, which only a process with several shards has.
 #[derive(Debug)]
 pub(crate) struct Room {
     namespace: NamespaceId,
@@ -98,7 +98,7 @@ impl Room {
         self.news.changed
     }
 
-    /// It has members, or there is more to be told of it: other nodes may believe in members that they were told of.
+    /// Whether it has members, or more is to be told of it: other nodes may believe in members that they were told of.
     pub(crate) fn is_used(&self) -> bool {
         let News {
             changed,
@@ -297,7 +297,7 @@ impl RoomTable {
         true
     }
 
-    /// Bytes of the tables; those behind a room are its own.
+    /// Bytes of the tables; what a room owns is counted with the room.
     pub(super) fn heap_bytes(&self) -> usize {
         self.slots.heap_bytes() + self.by_name.allocation_size()
     }

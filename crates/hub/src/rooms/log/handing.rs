@@ -49,8 +49,8 @@ impl Log {
         (self.name, self.offset, self.floor) = (word.name, word.last, word.floor);
     }
 
-    /// A room of the process before. `false`: it is there, or there is no place for it. Who missed something of one that is left out is not told
-    /// that it has all.
+    /// Takes in a room of the process before. `false`: it is there already, or there is no place for it. A client that missed something of
+    /// a room that is left out is not told that it has all.
     pub(crate) fn take_in(&mut self, room: &record::Room) -> bool {
         let key = (room.namespace.clone(), room.name.clone());
         let last = room.events.last().map_or(room.floor, |kept| kept.place);

@@ -59,7 +59,7 @@ impl Roll {
             }
         }
         if withheld {
-            // Nodes miss this one.
+            // Nodes miss this word, so the next one says all, and asks if this one did.
             (self.speech.whole, self.speech.asks) = (true, word.asks);
         } else {
             self.speech.is_believed = word.count > 0;

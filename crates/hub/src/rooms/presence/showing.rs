@@ -12,6 +12,7 @@ impl Roll {
         if turns {
             self.crowd.forget_shown();
         }
+        // A client with an answer has what members were not told yet, and cannot know which of it is new (ADR 44).
         let answered = std::mem::take(&mut self.view.answered);
         let (came, mut left) = self.crowd.take_unshown(answered);
         let count = self.count();

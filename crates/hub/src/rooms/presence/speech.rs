@@ -2,8 +2,8 @@
 
 /// The first word waits for so long, so that most others know of this shard before it asks them.
 const WAIT_MS: u64 = 250;
-/// So long after it others hear from this shard again. Where both of two newcomers are known by now, and were not when they spoke first,
-/// they learn of each other: this word does not follow what they heard.
+/// Others hear from this shard again so long after its first word. Of two newcomers neither may have been known when the other spoke first.
+/// By now both are, and this word does not follow what they heard: so they learn of each other.
 const AGAIN_MS: u64 = 1_000;
 /// So long after the first word others have answered it.
 const ANSWERED_MS: u64 = 250;
