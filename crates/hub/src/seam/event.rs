@@ -137,7 +137,7 @@ impl AckTo {
     }
 }
 
-/// A message of such a session.
+/// A message of a session without sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data<'a> {
     /// UTF-8.

@@ -68,7 +68,7 @@ impl<'a> Member<'a> {
         });
         Group {
             parts: self.parts,
-            // Without such a socket: for nobody, because no namespace is called nothing.
+            // Without such a socket the group is nobody: no namespace has an empty name.
             to: Target {
                 rooms,
                 ..Target::default()
@@ -277,7 +277,7 @@ impl Away<'_, '_> {
     }
 
     fn ask(self, ask: Ask<'_>) {
-        // What finds no room is counted; nobody waits to be told.
+        // An order that finds no room is counted; nobody waits to be told.
         let _ = self.0.with(|parts, to| send::send_away(parts, to, ask));
     }
 }

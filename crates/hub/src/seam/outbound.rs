@@ -21,7 +21,7 @@ pub(crate) struct Outbound {
     /// Decisions of the handler that are not carried out yet.
     decided: VecDeque<(AskKey, Result<(), Refusal>)>,
     effects: Vec<Effect>,
-    /// Lists among it are booked.
+    /// News for the handler. Lists among them are booked.
     told: VecDeque<Told>,
     lists: Account,
     /// Packets that waited before a gate, in order; the decision is there.

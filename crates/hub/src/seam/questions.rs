@@ -9,7 +9,7 @@ use crate::tables::slab::Slab;
 use crate::tables::slot::{AskId, AskKey, SessionKey, SocketKey};
 use wire::base64url::Id20;
 
-/// Who answers a question.
+/// The one that answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The control plane, about a token.
@@ -39,7 +39,7 @@ pub(crate) enum Waiting {
 /// A question without an answer yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// The client it is about.
+    /// The session of the client that it is about.
     pub(crate) session: Option<SessionKey>,
     pub(crate) asked: Asked,
     pub(crate) waiting: Waiting,
@@ -57,7 +57,7 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct Questions {
     open: Slab<AskId, Pending>,
-    /// What they keep of others.
+    /// The bytes that they keep of others.
     account: Account,
     /// The ticket taken in the call of `Handler::connecting` that runs.
     ticket: Option<AskKey>,
