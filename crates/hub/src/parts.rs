@@ -54,9 +54,9 @@ pub(crate) struct Parts {
     pub(crate) outbound: Outbound,
     /// What clients come back to, where a namespace has recovery.
     pub(crate) recovery: Option<Box<Recovery>>,
-    /// The handler wants counts of rooms over all nodes.
+    /// Whether the handler wants counts of rooms over all nodes.
     pub(crate) counts_nodes: bool,
-    /// The handler wants to know when sockets are moved into rooms and out of them.
+    /// Whether the handler wants to know when sockets are moved into rooms and out of them.
     pub(crate) watches_rooms: bool,
 }
 
@@ -93,6 +93,7 @@ impl Parts {
         let mut ids = Ids::new(me, entropy);
         let rounds = Rounds::new(me, ledger.open(Stock::Rounds, ROUND_BYTES_MAX));
         let moves = config.recovery.goes_abroad() || config.recovery.chronicled().next().is_some();
+        // A client may answer here what its socket was asked on the node that it comes from (ADR 38).
         let rounds = match process.uplink.is_some() && moves {
             true => rounds.across_nodes(me),
             false => rounds,
