@@ -190,6 +190,7 @@ fn recovery_bounds(config: &Config, me: Identity) -> Option<Bounds> {
             bytes_max: journal,
         },
         parked: parked::Bounds {
+            // Rounded up, or a small bound would keep nobody.
             records_max: limits.parked_sockets_max.div_ceil(shards),
             bytes_max: journal,
             rooms_max: limits.rooms_per_socket_max,

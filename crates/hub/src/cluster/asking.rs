@@ -128,6 +128,7 @@ pub(crate) fn respond(parts: &mut Parts, round: RoundId, response: Response) {
 
 /// Something about a round of ours.
 pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
+    // Taking a list in costs the turn, too (ADR 73).
     if let Response::Sockets(_) | Response::Page(_) = &reply.response {
         parts.line.budget.list(reply.response.bytes());
     }
@@ -210,6 +211,7 @@ pub(crate) fn collect(
         parts,
         target,
         (Answers::acks(), token),
+        // This shard answers as well.
         shards.len() + 1,
         timeout_ms,
     ) else {

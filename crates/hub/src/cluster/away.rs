@@ -72,6 +72,7 @@ impl Numbers {
             return;
         };
         let bit = 1 << (node % 64);
+        // A bit that a shard sees late is as if the node had come or gone a moment later.
         match is_in {
             true => word.fetch_or(bit, Ordering::Relaxed),
             false => word.fetch_and(!bit, Ordering::Relaxed),
@@ -432,6 +433,7 @@ impl Away {
         let room = |name: &&str| key(namespace, Subject::Room, name);
         let numbers = &mut self.parcel.numbers;
         let first = numbers.len();
+        // What is for servers goes by a key that every node holds from its start (ADR 19).
         if matches!(ask, Ask::Server(..)) {
             numbers.push(servers_key());
         } else if to.rooms.is_empty() && to.users.is_empty() {

@@ -240,6 +240,7 @@ fn order(deed: Deed) -> Order {
         What::Join(rooms) => Order::Join {
             of,
             rooms,
+            // `Inbox::expect` fills it in when the order is for shards.
             expected: Vec::new(),
         },
         What::Leave(rooms) => Order::Leave { of, rooms },

@@ -144,6 +144,7 @@ impl Inbox {
         let mut shards = ShardSet::default();
         shards.insert(home);
         let letter = match order {
+            // An event gets its place from the home; all else passes by it only to stay behind events.
             Order::Broadcast(event, None) => Letter::Room(RoomNews::Publish(event)),
             order => {
                 let Read { letter, shards } = self.direct(order);
@@ -195,6 +196,7 @@ impl Inbox {
     }
 
     fn shards_of(&self, of: &Address) -> ShardSet {
+        // A process of one shard has no cards (ADR 13).
         if self.shards == 1 {
             return ShardSet::first(1);
         }

@@ -212,6 +212,7 @@ fn say(parts: &mut Parts, number: u64, again: bool) {
         return;
     };
     let is_last = list.is_described();
+    // A node of an earlier version takes the first answer for all of the list (ADR 85).
     if takes == Takes::Whole && !is_last {
         list.is_waiting = true;
         return parts.rounds.lists.goes_on(number, again);

@@ -221,6 +221,7 @@ impl Rounds {
     /// A socket of another process was asked there in a round of another node. `None`: somebody is asked for something else under this id
     /// here; else whether the round is new.
     pub(crate) fn go_on_in(&mut self, id: u64, round: RoundId, socket: SocketKey) -> Option<bool> {
+        // An asker of this node ended with the process before.
         if id >= IDS || round.asker.node == self.node {
             return None;
         }
@@ -353,6 +354,7 @@ impl Rounds {
 
     /// A socket goes: nobody waits for its answers any more. Returns what that means, in the order of the questions.
     pub(crate) fn gone(&mut self, socket: SocketKey) -> Vec<News> {
+        // Each socket that goes comes by here, and most shards ask nothing.
         if self.owed.is_empty() {
             return Vec::new();
         }

@@ -11,6 +11,7 @@ use crate::tables::slot::{ConnId, SessionId, SocketKey};
 /// A socket is in its namespace, with its user and its first rooms, and its client was told nothing yet. The client hears of it once other
 /// nodes know. All that is said to the client follows the welcome, in order.
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
+    // What the socket has just joined gets its tickets here.
     note_interest(parts);
     if let Some((namespace, ticket)) = deeds::ticket_of(parts, socket)
         && let Some(carrier) = hold(parts, session)
@@ -70,6 +71,7 @@ pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
 
 /// Answers an event, once other nodes know what its client joined before.
 pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
+    // What the handler let the socket join before the ack gets its tickets here.
     note_interest(parts);
     deeds::before_ack(parts, to.socket);
     if let Some((namespace, ticket)) = deeds::ticket_of(parts, to.socket)

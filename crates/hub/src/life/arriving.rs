@@ -233,6 +233,7 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return conn;
     };
+    // It counts with its address, but is not refused for that: the process before has let it in.
     parts.access.count(&parts.books.config, slot, peer);
     slot.state = state;
     slot.flags.served = true;

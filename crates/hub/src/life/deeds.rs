@@ -208,6 +208,7 @@ pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
 /// A socket came back: the store is told that it is here.
 pub(crate) fn resume(parts: &mut Parts, socket: SocketKey) {
     if let Some(deed) = deed(parts, socket) {
+        // `touch` skips a deed that is dirty, and this one is to be stored in any case.
         (deed.is_dirty, deed.is_doubted) = (false, false);
     }
     touch(parts, socket);

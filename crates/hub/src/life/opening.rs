@@ -32,6 +32,7 @@ pub(crate) fn add_socket(
         .rooms
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
     let id = id.unwrap_or_else(|| parts.new_socket_id());
+    // Handlers see `{}` where nothing is kept (`Member::info`): that payload needs no room.
     let keep = parts.books.config.keep_handshake && auth != "{}";
     let extra = keep.then(|| {
         Box::new(Extra {

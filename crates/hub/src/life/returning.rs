@@ -86,6 +86,7 @@ fn circle(parts: &mut Parts, namespace: &str) -> Option<Circle> {
     let recover = parts.books.config.recovery.of(namespace)?;
     let (goes, has_room) = (recover.goes_abroad, send::has_room(parts));
     let abroad = parts.away.as_ref().filter(|_| goes);
+    // While too much waits for other nodes, no claim goes there: its steps would leave all the same.
     let abroad = abroad.map_or(Abroad::Nobody, |away| match has_room {
         true => away.abroad(),
         false => Abroad::Unable,
@@ -107,6 +108,7 @@ fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
 fn note_nodes(parts: &mut Parts) {
     let away = parts.away.as_ref();
     let abroad = away.map_or(Abroad::Nobody, |away| away.abroad());
+    // Handovers leave as much of the way to what clients publish as lists do.
     let room = away.map_or(usize::MAX, |away| away.room_for_lists());
     if let Some(recovery) = &mut parts.recovery {
         (recovery.ways.abroad, recovery.ways.room) = (abroad, room);

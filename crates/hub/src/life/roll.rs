@@ -18,6 +18,7 @@ pub(crate) fn tell(parts: &mut Parts) {
         telling.word(RollWord::Anew(parts.ids.me.shard));
         note_all(parts);
     }
+    // A socket that went may have come back since, so its end is told first.
     for id in &telling.gone {
         telling.word(RollWord::Gone(*id));
     }

@@ -123,6 +123,7 @@ pub(crate) fn probe_fit(
     };
     let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
     let fit = match carrier_fit(slot, is_secure(conn)) {
+        // A build of before would count its descriptors wrongly (ADR 81).
         Ok(()) if takes & takes::PROBES == 0 => Err(Stays::Upgrading),
         Ok(()) if slot.state != State::Probe || slot.flags.eof => Err(Stays::Passing),
         Ok(()) if waiting_bytes(slot) > RECORD_BYTES_MAX / 4 => Err(Stays::TooLarge),

@@ -540,6 +540,7 @@ impl Recovery {
         let owner = taking.owner()?;
         let pid = taking.pid;
         let came = self.parked.arrived(pid, claim);
+        // The owner's record ends also where this fails: the client gets a new socket.
         let result = came.ok_or(NotRecovered::Late).and_then(|(since, wants)| {
             self.is_unchanged(&taking)?;
             let journal = &mut self.journal;

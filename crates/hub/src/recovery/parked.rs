@@ -195,6 +195,7 @@ impl Parked {
 
     fn take(&mut self, id: RecordId) -> Option<Slot> {
         let slot = self.slots.remove(id)?;
+        // Others look for sockets where they were noted (`parking::note_left`).
         self.left.push(slot.record.socket);
         self.by_pid.remove(&slot.record.pid);
         self.deadlines.remove(&(slot.deadline_ms, id));
@@ -586,6 +587,7 @@ impl Parked {
             return Fenced::Waits;
         };
         let stands = (*claim, *round) == (pass.claim, pass.round);
+        // A pass of an earlier round, or one that came twice, counts for nothing.
         if !stands || !missing.remove(&pass.by) || !missing.is_empty() {
             return Fenced::Waits;
         }

@@ -25,6 +25,7 @@ impl Pid {
     pub(crate) fn draw(ids: &mut Ids) -> Self {
         let mut bytes = [0; BYTES];
         bytes[..SECRET].copy_from_slice(&ids.random::<SECRET>());
+        // As in ids, ten bits name the node and eight the shard.
         let place = u32::from(ids.me.node & 0x3ff) << 8 | u32::from(ids.me.shard & 0xff);
         bytes[SECRET..].copy_from_slice(&place.to_be_bytes()[1..]);
         Self(bytes)
@@ -98,6 +99,7 @@ pub(crate) fn offset(at: Position, number: Option<u64>) -> Offset {
 /// The place, and the number if there is one. `None`: it is no offset of ours.
 pub(crate) fn read_offset(text: &str) -> Option<(Position, Option<u64>)> {
     let mut bytes = [0; 2 * HALF + TAIL];
+    // Only namespaces with a stream give out offsets with a number.
     let is_long = text.len() == LONG_LEN;
     let own = match is_long {
         true => &mut bytes[..],

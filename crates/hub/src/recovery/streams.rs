@@ -76,6 +76,7 @@ impl Streams {
         let (mut next, chronicle) = (Vec::new(), self.chronicle.as_ref());
         self.renewals.retain(|namespace, sockets| {
             if chronicle.is_some_and(|chronicle| chronicle.is_calm(namespace)) {
+                // They are taken from the end, where nothing has to move.
                 let from = sockets.len().saturating_sub(room);
                 room -= sockets.len() - from;
                 next.extend(sockets.drain(from..));

@@ -60,6 +60,7 @@ impl Takings {
 
     /// The process before gave out numbers up to this.
     pub(super) fn go_on_from(&mut self, last: u64) {
+        // Other nodes tell claims by their numbers: none may come twice (ADR 82).
         self.last = self.last.max(last);
     }
 

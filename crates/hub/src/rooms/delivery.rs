@@ -44,11 +44,13 @@ impl Speaker<'_> {
             }
             return is_queued;
         };
+        // If the stream asked for one of the rooms, the event carries an id that is this stream's own.
         if out.at.is_some() && variant.framing == Framing::EventStream {
             let range = self.encode_with_id(session, variant, out);
             self.delivered(conn, variant, range);
             return true;
         }
+        // A volatile event goes only to a client that can take it at once.
         if out.event.volatile
             && !self
                 .line
@@ -141,6 +143,7 @@ impl Speaker<'_> {
         else {
             return false;
         };
+        // Nothing can leave before the next poll.
         if out.event.volatile && (polling.get.is_none() || !polling.queue.is_empty()) {
             self.books.counts.dropped_volatile += 1;
             return false;

@@ -183,6 +183,7 @@ impl Directory {
 
     fn remove(&self, card: &Arc<Card>) {
         let cards = self.cards.pin();
+        // The name may belong to another card by now.
         let _ = cards.remove_if(&card.room(), |entry, ()| Arc::ptr_eq(&entry.0, card));
     }
 

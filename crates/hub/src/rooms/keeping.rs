@@ -60,6 +60,7 @@ impl Keeping {
         let any = others.is_some() || namespaces.iter().any(|(_, keeps)| keeps.is_some());
         match any {
             true => Self { namespaces, others },
+            // Where nothing is kept, the look for each event ends at once (`of`).
             false => Self::default(),
         }
     }
@@ -124,6 +125,7 @@ impl Keeps {
         }
         let text = match form {
             Form::Named => named(event),
+            // A history is a list: each event is one value in it, also without arguments.
             _ => json::first(event.args).unwrap_or("null").into(),
         };
         match text.len() > HISTORY_BYTES_MAX {

@@ -210,6 +210,7 @@ impl Log {
         let key = (namespace.to_owned(), room.to_owned());
         let ring = self.rooms.get(&key);
         let floor = ring.map_or(self.floor, |ring| ring.floor);
+        // A place below the floor was followed by events that are gone.
         let known = after
             .filter(|after| after.log == head.log && (floor..=head.offset).contains(&after.offset));
         let first = known.map_or(0, |known| known.offset + 1);

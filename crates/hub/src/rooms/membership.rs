@@ -261,6 +261,7 @@ impl Rooms {
         let namespace = people.namespaces.find_or_make(namespace);
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.rolls.watch(room, now.mono_ms);
+        // The next round says a word of the room, which asks the other shards for their people.
         self.changes.mark(&mut self.table, room);
         let found = self.rolls.of(room, people, now);
         found.ok_or(Unwatched::NoPresence)
@@ -295,6 +296,7 @@ impl Rooms {
         let Some(socket) = people.sockets.get_mut(index) else {
             return;
         };
+        // The room by its own id is left as well.
         socket.flags.nameless = true;
         for membership in std::mem::take(&mut socket.rooms) {
             self.rolls.went(membership.room, index, lost_ms);

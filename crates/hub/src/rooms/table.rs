@@ -85,6 +85,7 @@ impl Room {
             return;
         }
         self.members.swap(a, b);
+        // Each membership knows its place in the list, so that leaving a room needs no search through its members.
         for at in [a, b] {
             let socket = sockets.get_mut(self.members[at]);
             let mut memberships = socket.into_iter().flat_map(|socket| &mut socket.rooms);
@@ -239,6 +240,7 @@ impl RoomTable {
     pub(crate) fn shards_of(&self, namespace: Option<NamespaceId>, name: RoomName<'_>) -> ShardSet {
         let shards = self.me.shards;
         let own = namespace.and_then(|namespace| self.find(namespace, name.kind, name.name));
+        // A shard with the room has the card at hand; others look it up once for each broadcast (ADR 13).
         match own.and_then(|room| self.slots.get(room)) {
             Some(Room {
                 card: Some(card), ..

@@ -152,6 +152,7 @@ impl Context<'_> {
             let mut text = Vec::new();
             match data {
                 Data::Text(data) => {
+                    // 4 is Engine.IO's packet `message`.
                     text.push(b'4');
                     text.extend_from_slice(data.as_bytes());
                 }
@@ -168,6 +169,7 @@ impl Context<'_> {
                 out.extend_from_slice(data.as_bytes());
             }
             Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
+            // The client asked for text in place of binary frames (`b64=1`, Engine.IO).
             Data::Binary(data) if engineio && base64 => {
                 let mut text = Vec::new();
                 payload::write_binary(&mut text, data);

@@ -50,6 +50,7 @@ impl<'a> Context<'a> {
     /// sockets that come back stay at their node.
     pub fn speaks_apart(&mut self, namespace: &str) {
         let recover = self.parts.books.config.recovery.of(namespace);
+        // Only sockets that go from node to node are concerned (ADR 59).
         if recover.is_some_and(|recover| recover.goes_abroad)
             && let Some(away) = &self.parts.away
         {
@@ -135,6 +136,7 @@ impl<'a, 't> Group<'a, 't> {
         };
         let id = id.encode();
         let mut except = SmallVec::<[&str; 4]>::from_slice(self.to.except);
+        // The room of its own id leaves the speaker out.
         except.extend(std::str::from_utf8(&id));
         let to = Target {
             namespace,
@@ -163,6 +165,7 @@ impl Group<'_, '_> {
 
     fn collect_of(self, shards: ShardsOf, event: &Emit<'_>, timeout: Duration, token: u64) {
         if !may_emit(&mut self.parts.outbound, event) {
+            // The handler gets an answer in any case, as its contract says.
             let collected = Collected::default();
             let told = Told::Collected { token, collected };
             return self.parts.outbound.tell(told);

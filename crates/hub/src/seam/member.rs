@@ -223,6 +223,7 @@ impl Member<'_> {
             timestamp_ms: self.parts.clock.now.wall_ms,
             retry_after_s,
         };
+        // Plain clients have a word for it; others get an event of the gateway.
         if self.parts.speaker().say_error(session, &error) {
             return;
         }
@@ -297,6 +298,7 @@ impl Member<'_> {
             && let Some(slot) = self.parts.people.sockets.live_mut(self.key)
         {
             slot.extra.get_or_insert_default().data = Some(data.into());
+            // The record in the store has the data, too.
             deeds::touch(self.parts, self.key);
         }
     }

@@ -30,6 +30,7 @@ impl Default for Speech {
             version: 0,
             first_ms: None,
             again: false,
+            // The first word is all there is, and asks for the same (ADR 44).
             whole: true,
             asks: true,
             names: true,
