@@ -71,7 +71,7 @@ impl Hub {
 }
 
 impl<W: World> Turn<'_, W> {
-    /// To look at.
+    /// The hub, to look at.
     pub fn hub(&self) -> &Hub {
         self.hub
     }
@@ -119,7 +119,7 @@ impl<W: World> Turn<'_, W> {
         })
     }
 
-    /// The same of a connection beyond the process's bound, from the reserve.
+    /// The same for a connection beyond the process's bound, from the reserve.
     pub fn opened_beyond(
         &mut self,
         peer: IpAddr,

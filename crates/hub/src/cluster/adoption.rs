@@ -26,7 +26,7 @@ pub struct Stored<'a> {
     pub pid: &'a str,
     /// The user of its token.
     pub uid: Option<&'a str>,
-    /// As [`Saving`](crate::Saving) had it.
+    /// The body of [`Saving`](crate::Saving).
     pub body: &'a [u8],
     /// The fence of the claim that takes it now.
     pub fence: u64,

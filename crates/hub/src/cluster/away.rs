@@ -220,11 +220,11 @@ pub enum Piece<'a> {
         namespace: &'a str,
         room: Option<&'a str>,
     },
-    /// For the nodes that hold one of the keys, and for these nodes.
+    /// A letter for the nodes that hold one of the keys, and for these nodes.
     Letter {
         keys: &'a [u64],
         nodes: &'a [u64],
-        /// But not for these nodes.
+        /// Nodes that do not get it.
         without: &'a [u64],
         /// Keys that its receivers may hold once they have read it.
         expected: &'a [u64],
@@ -537,7 +537,7 @@ impl Away {
         }
     }
 
-    /// Where a letter for one node goes.
+    /// The addresses of a letter for one node.
     fn only(&mut self, node: u16) -> [usize; 5] {
         let numbers = &mut self.parcel.numbers;
         let first = numbers.len();

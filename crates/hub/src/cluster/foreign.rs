@@ -45,7 +45,7 @@ pub enum What {
         round: u64,
         timeout_ms: u64,
     },
-    /// For handlers, not for sockets; the round and its timeout in milliseconds, if an answer is waited for.
+    /// A word for handlers, not for sockets; `round`: the round and its timeout in milliseconds, if an answer is waited for.
     Server {
         event: Event,
         round: Option<(u64, u64)>,

@@ -144,7 +144,7 @@ impl Inbox {
         let mut shards = ShardSet::default();
         shards.insert(home);
         let letter = match order {
-            // An event gets its place from the home; all else passes by it only to stay behind events.
+            // An event gets its place from the home; all else passes by it only to come after events.
             Order::Broadcast(event, None) => Letter::Room(RoomNews::Publish(event)),
             order => {
                 let Read { letter, shards } = self.direct(order);

@@ -208,7 +208,7 @@ pub struct Broadcast {
     pub(crate) at: Option<Position>,
     /// Its number in the order of the shard that publishes it, where clients come back.
     pub(crate) stamp: Option<Stamp>,
-    /// Where it stands on a bus.
+    /// Its place on a bus.
     pub(crate) spot: Option<Spot>,
 }
 
@@ -397,7 +397,7 @@ pub enum Letter {
     ByHome(ByHome),
     /// About a client that comes back to another shard.
     Return(Return),
-    /// Of the store in which namespaces have one stream for all nodes.
+    /// News of the store in which namespaces have one stream for all nodes.
     Chronicle(OfChronicle),
 }
 
@@ -426,7 +426,7 @@ pub(crate) enum ChronicleNews {
     Missed { namespace: String, upto: u64 },
     /// To the shard that waits: all of the namespace up to this ticket is stored.
     Saved { namespace: String, ticket: u64 },
-    /// To the claimer: it does not get it.
+    /// To the claimer: it does not get the socket.
     Refused {
         number: u64,
         why: recovery::messages::NotRecovered,
@@ -467,7 +467,7 @@ pub struct Return {
 /// A letter that goes by the home of its namespace.
 #[derive(Debug)]
 pub struct ByHome {
-    /// Where it goes from there.
+    /// The shards to which it goes from there.
     pub(crate) shards: ShardSet,
     pub(crate) letter: Arc<Letter>,
 }
@@ -483,11 +483,11 @@ pub struct Reply {
     pub(crate) response: Response,
 }
 
-/// From the process's own way to other nodes.
+/// What the process's own way to other nodes reports.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Tidings {
-    /// To the asker of a round: it went to these nodes; to none that it could not reach.
+    /// To the asker of a round: it went to these nodes, which are all that it could reach.
     Posted { round: u64, nodes: Vec<u16> },
     /// To the asker of a round: it went nowhere.
     Refused { round: u64 },

@@ -48,7 +48,7 @@ pub(crate) fn fetch(
     let alone = shards.is_empty() && !send::has_away(parts, target);
     let is_whole = alone && rest.is_empty();
     let question = (Answers::sockets(), token);
-    // Most lists are one page of one shard: they need no round.
+    // A list that is one page of one shard needs no round.
     let round = match is_whole {
         true => None,
         false => asking::round(parts, target, question, shards.len() + 1, timeout_ms),

@@ -74,7 +74,7 @@ impl Respondents {
         true
     }
 
-    /// One of this node's shards, which has answered in part, is not waited for any more.
+    /// A shard of this node that has answered in part is not waited for any more.
     pub(crate) fn given_up(&mut self, node: u16) {
         if let Some(there) = self.there.iter_mut().find(|there| there.node == node) {
             there.one_less(0);

@@ -29,7 +29,7 @@ pub struct Process {
     pub addresses: Arc<Addresses>,
     /// How full the mailboxes of the shards are.
     pub loads: Arc<Loads>,
-    /// Where the members of rooms are.
+    /// The places of the members of rooms.
     pub(crate) directory: Arc<Directory>,
     /// What is kept of which events, since the first hub is there.
     pub keeping: Arc<OnceLock<Arc<Keeping>>>,
@@ -99,7 +99,7 @@ impl Process {
         named.collect()
     }
 
-    /// Of each limit that nodes share, what is left for those without a share.
+    /// What is left of each limit that nodes share for holders without a share of their own.
     pub fn rests(&self) -> Vec<handoff::Rest> {
         let rests = self.budgets.iter().flat_map(|budgets| budgets.rests());
         let rests = rests.map(|(kind, share)| handoff::Rest {

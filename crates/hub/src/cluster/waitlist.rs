@@ -138,7 +138,7 @@ impl Waitlist {
 
     /// What waits for such a ticket, wherever it stands.
     pub(crate) fn all(&mut self, ready: impl Fn(u64) -> bool) -> Vec<Waits> {
-        // For most tickets nothing waits: then no list is made anew.
+        // Where nothing waits for such a ticket, no list is made anew.
         if !self.parked.iter().any(|parked| ready(parked.ticket)) {
             return Vec::new();
         }

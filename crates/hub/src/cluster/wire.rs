@@ -67,7 +67,7 @@ pub(crate) enum Post {
         shard: u16,
         word: Word,
     },
-    /// What these rooms keep is to be forgotten; without any, what the whole namespace does.
+    /// What these rooms keep is to be forgotten; without any, what the whole namespace keeps.
     Forget {
         of: Address,
         rooms: Vec<String>,
@@ -115,7 +115,7 @@ pub(crate) enum Ask<'a> {
         shard: u16,
         word: &'a Word,
     },
-    /// To forget what these rooms keep; without any, what the whole namespace does.
+    /// An order to forget what these rooms keep; without any, what the whole namespace keeps.
     Forget(&'a [&'a str]),
 }
 

@@ -41,6 +41,7 @@ impl Answers<'_> {
             return;
         };
         // While sessions are being closed, a client that polls learns of its end on the connection that it has: no new one is accepted.
+        // Answers are the last ones after that.
         let drained = self.line.answers_are_last;
         debug_assert!(!matches!(slot.state, State::Finishing | State::Linger));
         let keep_alive = slot.flags.keep_alive && !slot.flags.eof && !drained;

@@ -106,7 +106,7 @@ fn tell_live_newcomers(parts: &mut Parts, to: &Target<'_>, stood: Stood) {
     }
 }
 
-/// Where something may be missing.
+/// The rooms in which something may be missing.
 enum Missing {
     Nothing,
     Rooms(BTreeSet<Box<str>>),

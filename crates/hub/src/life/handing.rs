@@ -340,8 +340,8 @@ fn waits(session: &Session) -> bool {
     polling.is_some_and(|polling| polling.get.is_some())
 }
 
-/// Polls that wait get nothing, so that their clients ask again: then they find whoever serves. Over TLS they would ask here, on the
-/// connection that stays: they are told of the end instead.
+/// Polls that wait get nothing, so that their clients ask again: then they find the process that serves. Over TLS they would ask here, on
+/// the connection that stays: they are told of the end instead.
 pub(crate) fn answer_waiting_polls(parts: &mut Parts) {
     let sessions = parts.people.sessions.iter();
     let waiting = sessions.filter(|(_, session)| {

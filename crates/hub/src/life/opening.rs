@@ -95,7 +95,7 @@ pub(crate) fn greet(parts: &mut Parts, socket: SocketKey, namespace: &str) {
         let word = Word::control(PacketType::Connect, namespace, &data);
         return parts.speaker().say_by(way, &word);
     }
-    // Most clients cannot come back: their answer needs no allocation.
+    // A client that cannot come back gets its answer without an allocation.
     let mut data = *b"{\"sid\":\"....................\"}";
     data[8..28].copy_from_slice(&id);
     let data = std::str::from_utf8(&data).unwrap_or_default();

@@ -287,7 +287,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
 /// Sends a client what it missed, after the answer to its CONNECT.
 pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
     let namespace = Arc::clone(&back.record.namespace);
-    // Where the client is then in the stream that all nodes read, if it is known.
+    // The client's place in the stream that all nodes read, after the events so far, if it is known.
     let mut number = None;
     for (at, said) in &back.missed {
         let event = said.event();

@@ -1,4 +1,4 @@
-//! Who goes over to a process that takes over, and how; who stays, and why.
+//! The sessions that go over to a process that takes over, and how; the sessions that stay, and why.
 
 use crate::clients::conn::{Conn, State};
 use crate::clients::session::{Polling, Session};
@@ -51,7 +51,7 @@ impl Stays {
         Self::TooLarge,
     ];
 
-    /// In an operator's words.
+    /// Its name in an operator's words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Polling => "long-polling in the middle of a request",

@@ -36,7 +36,7 @@ impl Recovery {
         let claim = asked.claim;
         let record = self.parked.look(asked.pid, asked.uid);
         let why = match record {
-            // The homes of the circle publish in its namespace only, so their fences say nothing of a record of another one.
+            // The fence goes by the homes of the circle's namespace, which need not be those of the record's.
             Ok(record) if record.namespace != circle.namespace => NotRecovered::Unknown,
             Ok(_) if !self.ways.stands(&circle) => NotRecovered::Nodes,
             // A claim that is repeated gets the same answer.

@@ -80,7 +80,7 @@ pub enum ChronicleWord {
     },
 }
 
-/// What hubs ask the store, and what they say to get the answer. None of it waits behind words that are to be stored.
+/// What hubs ask the store, and what they say to get the answer. None of it waits for words that are to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChronicleQuestion {
     /// A client wants its socket.
@@ -199,7 +199,7 @@ impl Chronicle {
         course.map_or(0, |course| course.unwritten.load(Ordering::Relaxed))
     }
 
-    /// The same of all namespaces.
+    /// The number of such words in all namespaces.
     pub fn unwritten(&self) -> usize {
         let all = self.courses.keys();
         all.map(|namespace| self.unwritten_of(namespace)).sum()

@@ -30,11 +30,11 @@ impl Stay {
 pub(crate) struct Deed {
     /// Each later owner has a larger one.
     pub(crate) fence: u64,
-    /// It began behind this number: nothing before it was for it.
+    /// The socket began after this number: nothing up to it was for the socket.
     begun: u64,
     /// The socket came to this node at this number: it did not hear here what was told before.
     pub(crate) here: u64,
-    /// Of what has a number up to here, nobody knows what was for it.
+    /// Nobody knows what was for the socket of all that has a number up to here.
     floor: u64,
     /// Memberships that it has now.
     open: Vec<Stay>,
@@ -121,7 +121,7 @@ impl Deed {
         all.any(|stay| stay.is_of(kind, name) && stay.after < at && at <= stay.upto)
     }
 
-    /// Whether it was told all of that here.
+    /// Whether the socket was told all of that here.
     pub(crate) fn heard(&self, kind: Kind, name: &str, stood: Stood) -> bool {
         let mut all = self.open.iter().chain(&self.past);
         let mut stayed = || {

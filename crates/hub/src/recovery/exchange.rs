@@ -44,7 +44,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Comer<'a> {
     pub(crate) pid: Pid,
     pub(crate) offset: Option<Position>,
-    /// Where it is in the stream that all nodes read, if its offset says so.
+    /// The client's place in the stream that all nodes read, if its offset names one.
     pub(crate) number: Option<u64>,
     pub(crate) uid: Option<&'a str>,
 }
@@ -110,7 +110,7 @@ impl Recovery {
         self.journal.say(moment, aim, event, wants)
     }
 
-    /// The same of a command. Sockets that are here carry it out beside this.
+    /// The same for a command. Sockets that are here carry it out besides.
     pub(crate) fn command(&mut self, moment: Moment, aim: &Aim<'_>, action: &Action) {
         if let Some(stamp) = moment.stamp {
             self.journal.seen.see(stamp);

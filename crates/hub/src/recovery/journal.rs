@@ -151,7 +151,7 @@ pub(super) enum Read<'a> {
     Commanded(&'a Command),
 }
 
-/// When something is written, and by whom it was published.
+/// The time at which something is written, and the stamp of its publisher.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) now_ms: u64,
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
 /// The events that a socket missed.
 #[derive(Debug, Default)]
 pub(crate) struct Missed {
-    /// With their places.
+    /// The events, with their places.
     pub(crate) events: Vec<(u64, Arc<Said>)>,
     /// Entries that were read for it.
     pub(crate) read: usize,
@@ -281,7 +281,7 @@ impl Journal {
         { places }.next().is_some()
     }
 
-    /// Whether a socket was told something alone behind a place, and what it has left since.
+    /// Whether a socket was told something alone after a place, and what it has left since.
     pub(crate) fn own_behind(&self, own: Heading<'_>, after: u64) -> (bool, Vec<Membership>) {
         let (mut is_told, mut left) = (false, Vec::new());
         for at in self.places(own, (after, self.head())) {
@@ -517,7 +517,7 @@ impl Journal {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
-    /// Places under a heading, behind one and up to another.
+    /// Places under a heading, after one place and up to another.
     fn places(
         &self,
         heading: Heading<'_>,
@@ -593,7 +593,7 @@ impl Journal {
         matches!(what, Some(What::Said { kept: true, .. }))
     }
 
-    /// Places behind `after` under any of these, in order; `None`: not all of it is here any more.
+    /// Places after `after` under any of these memberships, in order; `None`: not all of them are here any more.
     pub(super) fn under(&self, namespace: &str, members: &Members, after: u64) -> Option<Vec<u64>> {
         if !self.is_whole_behind(after) {
             return None;
@@ -640,7 +640,7 @@ impl Journal {
         self.entries.len()
     }
 
-    /// As they are bounded.
+    /// The bytes of entries and index, which are bounded.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -111,7 +111,7 @@ pub(crate) enum Message {
         round: u32,
         last: Vector,
     },
-    /// To the claimer.
+    /// To the claimer: the socket, with all that it missed.
     Handed {
         claim: Claim,
         handover: Box<Handover>,
@@ -120,9 +120,9 @@ pub(crate) enum Message {
     Flush { claim: Claim },
     /// To the claimer: it got all that the sender published before the handover.
     Flushed { claim: Claim },
-    /// To the owner: it is mine.
+    /// To the owner: the socket is mine.
     Confirmed { pid: Pid, claim: Claim },
-    /// To everybody who was asked: it is not mine, and its client was told nothing.
+    /// To all shards that were asked: the socket is not mine, and its client was told nothing.
     Released { pid: Pid, claim: Claim },
 }
 

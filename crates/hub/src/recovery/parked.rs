@@ -78,7 +78,7 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) pid: Pid,
-    /// Of the token that the client shows.
+    /// The user of the token that the client shows.
     pub(crate) uid: Option<&'a str>,
     pub(crate) claim: Claim,
 }
@@ -658,7 +658,7 @@ impl Parked {
         self.slots.len()
     }
 
-    /// As they are bounded.
+    /// The bytes of records, which are bounded.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

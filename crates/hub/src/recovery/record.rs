@@ -16,9 +16,9 @@ pub(crate) struct Record {
     pub(crate) pid: Pid,
     pub(crate) socket: Id20,
     pub(crate) namespace: Arc<str>,
-    /// At the journal's head.
+    /// Its memberships at the journal's head.
     pub(crate) members: Members,
-    /// As its token said. Nobody else may come back as this socket.
+    /// The user that its token named. Nobody else may come back as this socket.
     pub(crate) uid: Option<Box<str>>,
     /// Raw JSON that a handler attached.
     pub(crate) data: Option<Box<str>>,
@@ -78,7 +78,7 @@ impl Life {
         }
     }
 
-    /// As the store has it: it was in no journal of this node.
+    /// The life of a socket as the store has it: it was in no journal of this node.
     pub(crate) fn of_deed(deed: Deed) -> Self {
         Self {
             deed: Some(Box::new(deed)),
@@ -98,7 +98,7 @@ impl Life {
         self.deed = Some(Box::new(deed));
     }
 
-    /// As another node wrote it. `None`: it is no life.
+    /// A life as another node wrote it. `None`: it is no life.
     pub(crate) fn from_parts(
         begun: u64,
         confirmed: u64,

@@ -1,4 +1,4 @@
-//! An event as it is kept for those who come back.
+//! An event as it is kept for clients that come back.
 
 use crate::dialect::speech::Emit;
 

@@ -14,7 +14,7 @@ pub(crate) struct Shown {
     pub(crate) pid: Option<Pid>,
     /// `None`: it has no place, or none of ours.
     pub(crate) offset: Option<Position>,
-    /// Where it is in the stream that all nodes read, if its offset says so.
+    /// Its place in the stream that all nodes read, if its offset names one.
     pub(crate) number: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Shown {
 /// The payload without `pid` and `offset`, and what they say; `None`: it has no `pid`. A `pid` that is no string is a field of the
 /// application: it stays, and so does the `offset`.
 pub(crate) fn take_out(payload: &str) -> (Cow<'_, str>, Option<Shown>) {
-    // Most payloads have no `pid`: the first walk copies nothing.
+    // A payload without a `pid` is not copied, so the first walk only looks for one.
     let mut shown = None;
     for (key, value) in json::members(payload) {
         if is(key, "pid") {

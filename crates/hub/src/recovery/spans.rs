@@ -11,7 +11,7 @@ pub(super) struct Change<'a> {
     pub(super) member: &'a Membership,
 }
 
-/// It was a member of what was said behind `after`, up to `upto`.
+/// A socket was a member for what was said after `after`, up to `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span<'a> {
     pub(super) member: &'a Membership,
@@ -21,7 +21,7 @@ pub(super) struct Span<'a> {
 
 #[derive(Debug)]
 pub(super) struct Spans<'a> {
-    /// By membership, those of one in any order.
+    /// Sorted by membership; spans of one membership stand in any order.
     sorted: Vec<Span<'a>>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Spans<'a> {
         self.sorted.iter()
     }
 
-    /// Whether it was a member there.
+    /// Whether the socket was a member at that place.
     pub(super) fn hold(&self, kind: Kind, name: &str, at: u64) -> bool {
         let key = |span: &Span<'a>| (span.member.kind, &*span.member.name).cmp(&(kind, name));
         let first = self.sorted.partition_point(|span| key(span).is_lt());

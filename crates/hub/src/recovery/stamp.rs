@@ -1,4 +1,4 @@
-//! Where an event or an order stands in the order of the shard that gave it out, and how far a shard is in the orders of all.
+//! The place of an event or an order in the order of the shard that gave it out, and how far a shard is in the orders of all shards.
 
 use crate::books::faults::{self, Fault};
 use crate::books::limits::SHARDS_MAX;

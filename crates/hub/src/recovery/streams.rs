@@ -15,7 +15,7 @@ pub(crate) struct Streams {
     pub(crate) marks: Marks,
     /// The number of words that this shard had for them.
     words: u64,
-    /// Sockets that changed in this turn, with the tickets of those who wait until that is stored.
+    /// Sockets that changed in this turn, with the tickets that clients wait with until that is stored.
     dirty: Vec<(SocketKey, u64)>,
     /// How often the store lost something, by namespaces.
     eras: BTreeMap<String, u64>,

@@ -108,7 +108,7 @@ impl Ways {
 
     // ---- messages -----------------------------------------------------------------------------------------------------
 
-    /// To a shard of this node.
+    /// Posts a message to a shard of this node.
     pub(super) fn post(&mut self, to: Place, message: Message) {
         let (to, namespace) = (To::Shard(to.shard), None);
         self.posts.push(Post {
@@ -126,7 +126,7 @@ impl Ways {
         });
     }
 
-    /// To all shards of this node, and of the others that are asked.
+    /// Posts a message to all shards of this node, and of the others that are asked.
     pub(super) fn tell_all(&mut self, circle: Option<&Circle>, message: &Message) {
         for peer in self.peers.clone() {
             self.post(peer, message.clone());
@@ -143,7 +143,7 @@ impl Ways {
         }
     }
 
-    /// To one shard, wherever it is.
+    /// Posts a message to one shard, wherever it is.
     pub(super) fn post_to(&mut self, to: Place, circle: Option<&Circle>, message: Message) {
         match circle.filter(|_| to.node != self.me.node) {
             Some(circle) => self.post_abroad(to.node, Door::Shard(to.shard), circle, message),
@@ -156,12 +156,12 @@ impl Ways {
         self.post_to(claim.by, circle, message);
     }
 
-    /// To the claimer. `circle`: as the record has it, or the claim.
+    /// Refuses a claim. `circle`: the nodes that it goes around, as the record or the claim has them.
     pub(super) fn refuse(&mut self, claim: Claim, circle: Option<&Circle>, why: NotRecovered) {
         self.answer(claim, circle, Message::Refused { claim, why });
     }
 
-    /// To a shard, after all that this one, a home, published before.
+    /// Posts a message to a shard, after all that this one, a home, published before.
     pub(super) fn behind(&mut self, to: Place, circle: &Circle, message: Message) {
         // A mailbox keeps the order within a node; between nodes only the way from home to home does.
         match to.node == self.me.node {

@@ -4,7 +4,7 @@
 
 use crate::tables::slot::RoomId;
 
-/// One event in so many is looked at: as many as four bits can count.
+/// One event in so many is looked at: as many as `EVERY_BITS` can count.
 const EVERY: u64 = 1 << EVERY_BITS;
 const EVERY_BITS: u32 = 4;
 /// Rooms that are told apart.

@@ -98,7 +98,7 @@ impl Card {
             .is_ok()
     }
 
-    /// Bytes of a card and its place in the directory, shared evenly by those who hold it.
+    /// Bytes of a card and its place in the directory, shared evenly by its holders.
     pub(crate) fn heap_share(&self) -> usize {
         const ENTRY: usize = 48;
         let whole = size_of::<Self>() + ENTRY;

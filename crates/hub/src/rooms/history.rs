@@ -78,7 +78,7 @@ impl HistoryTap {
         self.unfit.load(Ordering::Relaxed)
     }
 
-    /// At the home of a namespace: an event that its rooms keep.
+    /// Copies an event that rooms keep, at the home of their namespace.
     pub(crate) fn pass<'a>(
         &self,
         (namespace, rooms): (&str, impl Iterator<Item = &'a str>),

@@ -181,7 +181,7 @@ impl Log {
         self.floor = self.floor.max(limit.min(self.offset));
     }
 
-    /// For the census: the bytes of all events, counted anew.
+    /// The bytes of all events, counted anew for the census.
     pub(crate) fn audit(&self) -> usize {
         let events = self.rooms.values().flat_map(|ring| &ring.events);
         events.map(|(_, event)| event.len()).sum()

@@ -37,7 +37,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) at: Option<Position>,
     /// Its number in the order of the shard that published it, where clients come back.
     pub(crate) stamp: Option<Stamp>,
-    /// It is for this instant only: whoever comes back later does not get it.
+    /// It is for this instant only: a client that comes back later does not get it.
     pub(crate) passes: bool,
     /// Its place in this shard's journal. Clients that come back are told, unless they are to answer.
     pub(crate) offset: Option<Offset>,

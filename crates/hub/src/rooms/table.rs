@@ -33,13 +33,13 @@ pub(crate) struct Room {
 /// How much of the number of a room's members was told.
 #[derive(Debug)]
 pub(super) struct News {
-    /// In the list of rooms whose count changed.
+    /// It stands in the list of rooms whose count changed.
     pub(super) changed: bool,
     /// Other nodes are to be asked for their counts, too.
     pub(super) asks: bool,
     /// Members here when the other shards and nodes were told last that their number changed.
     pub(super) announced: u32,
-    /// In the list of rooms of which nodes were not told.
+    /// It stands in the list of rooms of which nodes were not told.
     pub(super) owed: bool,
     /// When the handler was last told the count, monotonic milliseconds.
     pub(super) told_ms: u64,
@@ -278,7 +278,7 @@ impl RoomTable {
         self.slots.iter()
     }
 
-    /// The slot with this number, in use or free; none behind the last one.
+    /// The slot with this number, in use or free; `None` beyond the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<RoomId> {
         self.slots.nth(index)
     }

@@ -92,7 +92,7 @@ impl Refusal {
     }
 }
 
-/// Where a message came from: resolved once, when it is heard.
+/// The sender of a message: found once, when the message is heard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) session: SessionId,

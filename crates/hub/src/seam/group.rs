@@ -203,7 +203,8 @@ impl Group<'_, '_> {
         self.with(|parts, of| orders::leave_all(parts, of, rooms))
     }
 
-    /// Lets rooms forget the events that they keep for those who join; without rooms, all of the namespace. Not of the group alone.
+    /// Lets rooms forget the events that they keep for members that join; without rooms, all rooms of the namespace do. That is not of the
+    /// group alone.
     pub fn forget(self, rooms: &[&str]) -> Reach {
         let _inside = Inside::enter();
         self.with(|parts, of| publish::forget(parts, of, rooms))
@@ -255,7 +256,7 @@ fn no_shards(_: &Parts, _: &Target<'_>) -> ShardSet {
     ShardSet::default()
 }
 
-/// Those of a group that are on other nodes. With [`Here`] on every shard, it is the whole group.
+/// The part of a group that is on other nodes. With [`Here`] on every shard, it is the whole group.
 #[derive(Debug)]
 #[must_use = "a group does nothing by itself: emit to it"]
 pub struct Away<'a, 't>(Group<'a, 't>);
@@ -285,7 +286,7 @@ impl Away<'_, '_> {
     }
 }
 
-/// Those of a group that are on this shard. A letter to another shard is for that shard alone.
+/// The part of a group that is on this shard. A letter to another shard is for that shard alone.
 #[derive(Debug)]
 #[must_use = "a group does nothing by itself: emit to it"]
 pub struct Here<'a, 't>(Group<'a, 't>);

@@ -111,9 +111,9 @@ pub trait Handler: Send {
     /// The session of this socket, or of a client that is to be decided about, went from long-polling to this transport. Each of its
     /// sockets is told.
     fn upgraded(&mut self, cx: &mut Context<'_>, socket: Id20, transport: &'static str) {}
-    /// A socket of this shard joined or left a room as one of a [`Group`](crate::Group), by whomever: this handler, that of another shard
-    /// or node, a server of another kind. `by`: what this handler said in [`Here::join`](crate::Here::join); 0 = others.
-    /// A room that [`Here::join`](crate::Here::join) could not put it into is told as one that it left.
+    /// A socket of this shard joined or left a room as one of a [`Group`](crate::Group), whether this handler did it, that of another shard
+    /// or node, or a server of another kind. `by`: what this handler said in [`Here::join`](crate::Here::join); 0 = others. A room that
+    /// [`Here::join`](crate::Here::join) could not put it into is told as one that it left.
     fn moved(
         &mut self,
         cx: &mut Context<'_>,

@@ -302,7 +302,7 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     }
 }
 
-/// At the home: the event is kept and sent to all members in one step, so that no other comes between. `first`: its stamp, if another node
+/// Keeps an event at its home and sends it to all members in one step, so that no other comes between. `first`: its stamp, if another node
 /// published it.
 pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, first: Option<Stamp>) {
     if event
@@ -397,7 +397,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
     }
 }
 
-/// At the home: a shard asks for the history of a socket of its own.
+/// Answers, at the home, a shard that asks for the history of a socket of its own.
 pub(crate) fn replay(
     parts: &mut Parts,
     namespace: &str,

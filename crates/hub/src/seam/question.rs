@@ -28,7 +28,7 @@ pub(crate) fn open_question(
     let key = opened.map_err(|limit| parts.books.counts.hit(limit)).ok()?;
     parts.books.counts.asks_outstanding += 1;
     let due = parts.clock.after(timeout);
-    // Most questions are answered long before their time: their timers are forgotten here.
+    // A question that was answered has a timer still: such timers are forgotten here.
     let settled = |key| !parts.asks.is_open(key);
     parts.clock.timers.asks.forget((), settled);
     parts.clock.timers.asks.arm_any((), due, key);

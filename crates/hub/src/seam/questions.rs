@@ -140,13 +140,13 @@ impl Questions {
         self.ticket.take()
     }
 
-    /// For the census: the number of questions, and the bytes that they say they keep beside those that are booked.
+    /// The number of questions, the bytes that they say they keep, and those that are booked, for the census.
     pub(crate) fn audit(&self) -> (usize, usize, usize) {
         let kept = self.open.iter().map(|(_, pending)| pending.kept.bytes());
         (self.open.len(), kept.sum(), self.account.bytes())
     }
 
-    /// What waits behind an open question grows by so much; `false` = there is no room for it.
+    /// What an open question keeps grows by so much; `false` = there is no room for it.
     pub(crate) fn keep(&mut self, ask: AskId, bytes: usize) -> bool {
         let pending = self.open.get_mut(ask);
         pending.is_some_and(|pending| pending.kept.grow(bytes))

@@ -62,7 +62,7 @@ fn stamp_of(record: &record::Stamp) -> Option<Stamp> {
 const FEW: usize = RECORD_BYTES_MAX / 4 / NAME_BYTES_MAX;
 
 impl Journal {
-    /// Entries behind a place, or behind those that are gone: the first place, and some bytes of them.
+    /// Some bytes of the entries after a place, or after those that are gone, and the place of the first.
     pub(crate) fn records(
         &self,
         after: u64,

@@ -168,7 +168,7 @@ impl Entry {
         if self.is_at(place) {
             return;
         }
-        // Most members elsewhere are on one shard: they need nothing apart.
+        // A member on one other shard needs nothing apart.
         if self.elsewhere.is_none() {
             self.elsewhere = Some(place);
             return;

@@ -1,18 +1,18 @@
-//! When and how a shard speaks of its people in a room.
+//! The times at which a shard speaks of its people in a room, and what it says.
 
 /// The first word waits for so long, so that most others know of this shard before it asks them.
 const WAIT_MS: u64 = 250;
 /// Others hear from this shard again so long after its first word. Of two newcomers neither may have been known when the other spoke first.
 /// By now both are, and this word does not follow what they heard: so they learn of each other.
 const AGAIN_MS: u64 = 1_000;
-/// So long after the first word others have answered it.
+/// Others have answered the first word after this time.
 const ANSWERED_MS: u64 = 250;
 
 #[derive(Debug)]
 pub(super) struct Speech {
     /// The number of the last word; 0: nothing was said yet.
     pub(super) version: u64,
-    /// When the first word may be said, and then, when it was.
+    /// The time from which the first word may be said. Once it was said, the time of that.
     pub(super) first_ms: Option<u64>,
     /// The next word is said though nobody came or went. It says all there is, and others are to do the same.
     pub(super) again: bool,

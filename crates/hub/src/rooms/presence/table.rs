@@ -54,7 +54,7 @@ impl Table {
     fn add(&mut self, entry: Entry) -> usize {
         let row = self.rows.len();
         if row == self.rows.capacity() {
-            // Not twice as many: most of a table would be room that is not needed.
+            // It does not grow to twice its rows: half of the room would not be needed.
             self.rows.reserve_exact((row / 4).max(4));
         }
         self.rows.push(entry);
