@@ -90,7 +90,8 @@ impl Numbers {
 }
 
 impl Uplink {
-    /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long answers to CONNECTs and acks of joins wait for other nodes.
+    /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long answers to CONNECTs and acks of joins wait for other
+    /// nodes.
     pub fn new(bytes_max: usize, join_wait: Duration) -> Self {
         Self {
             parcels: AtomicUsize::new(0),

@@ -424,7 +424,6 @@ impl Reader<'_> {
             JOIN => Order::Join {
                 of,
                 rooms: self.names()?,
-                // `Inbox::expect` fills it in.
                 expected: Vec::new(),
             },
             LEAVE => Order::Leave {

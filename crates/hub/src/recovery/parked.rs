@@ -517,8 +517,8 @@ impl Parked {
         Ok(slot.record)
     }
 
-    /// A client came back to another shard. The record is kept for that shard until all of `peers` have passed its fence on; a shard that asks
-    /// twice gets the same answer. `has`: the place up to which its client has all.
+    /// A client came back to another shard. The record is kept for that shard until all of `peers` have passed its fence on; a shard that
+    /// asks twice gets the same answer. `has`: the place up to which its client has all.
     pub(crate) fn claim(
         &mut self,
         Asked { pid, uid, claim }: Asked<'_>,

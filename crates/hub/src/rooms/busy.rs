@@ -1,6 +1,6 @@
-//! The busiest rooms of a shard: the room of one event in sixteen is noted, in tables that do not grow. A room that is not in them and comes
-//! takes the place of the quietest, with its figures: so a room with more than one in 64 of the deliveries is there, and a quiet one may seem
-//! busier than it is.
+//! The busiest rooms of a shard: the room of one event in sixteen is noted, in tables that do not grow. A room that is not in them and
+//! comes takes the place of the quietest, with its figures: so a room with more than one in 64 of the deliveries is there, and a quiet one
+//! may seem busier than it is.
 
 use crate::tables::slot::RoomId;
 

@@ -61,7 +61,8 @@ pub enum Decision {
     Admit,
     /// It is told why not.
     Refuse(Refusal),
-    /// The handler took a ticket ([`Context::postpone`](crate::Context::postpone)) and decides with it later ([`Context::decide`](crate::Context::decide)).
+    /// The handler took a ticket ([`Context::postpone`](crate::Context::postpone)) and decides with it later
+    /// ([`Context::decide`](crate::Context::decide)).
     Later,
 }
 

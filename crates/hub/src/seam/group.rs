@@ -46,8 +46,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What is about to be published in the namespace reaches other nodes by ways of their own. It has no place in the order of the nodes, so
-    /// sockets that come back stay at their node.
+    /// What is about to be published in the namespace reaches other nodes by ways of their own. It has no place in the order of the nodes,
+    /// so sockets that come back stay at their node.
     pub fn speaks_apart(&mut self, namespace: &str) {
         let recover = self.parts.books.config.recovery.of(namespace);
         // Only sockets that go from node to node are concerned (ADR 59).

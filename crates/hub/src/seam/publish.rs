@@ -172,8 +172,8 @@ fn of_room<'a>(namespace: &'a str, rooms: &'a [&'a str]) -> Target<'a> {
     }
 }
 
-/// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep. `first`: its
-/// stamp, if another node published it.
+/// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep. `first`:
+/// its stamp, if another node published it.
 fn spread(
     parts: &mut Parts,
     to: &Target<'_>,

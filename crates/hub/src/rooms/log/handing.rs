@@ -1,5 +1,5 @@
-//! The events that rooms keep as records for the process that comes next, and back: the log goes on under its name, and each place in it means
-//! the same.
+//! The events that rooms keep as records for the process that comes next, and back: the log goes on under its name, and each place in it
+//! means the same.
 
 use super::{Log, Ring};
 use crate::books::limits::HISTORY_ROOMS_MAX;
