@@ -404,6 +404,7 @@ impl<W: World> Turn<'_, W> {
         if self.hub.stage.parts.line.has_output() {
             self.flush();
         }
+        // `last` may have left mail as well.
         self.world.wake();
         tick::end(&mut self.hub.stage.parts, spent);
         self.hub.in_turn = false;

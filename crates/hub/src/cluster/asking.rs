@@ -84,6 +84,7 @@ pub(crate) fn acked(
     parts.books.counts.acks_outstanding = parts.rounds.owed() as u64;
     match acked {
         Acked::ToHandler(token) => return Some(token),
+        // Only a round needs a copy of the answer.
         Acked::ToAsker(round) => respond(parts, round, Response::Ack(answer())),
         Acked::Ignored => {}
     }

@@ -150,6 +150,7 @@ impl ChronicleMail {
             },
             Err(why) => ChronicleNews::Refused { number, why },
         };
+        // The handover comes after all events that the home passes on.
         self.by_home(namespace, one(shard), news)
     }
 

@@ -76,6 +76,7 @@ impl Inbox {
             }
             Post::Forget { of, rooms } => {
                 let keeping = self.process.keeping.get();
+                // Only the home keeps events.
                 let home = keeping.and_then(|all| all.home_of(of.namespace(), self.shards));
                 let mut shards = ShardSet::default();
                 home.into_iter().for_each(|home| shards.insert(home));

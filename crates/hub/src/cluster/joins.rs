@@ -48,6 +48,7 @@ impl Joins {
         if self.open.len() == OPEN_MAX
             && let Some((ticket, _)) = self.open.front()
         {
+            // The oldest key has waited longest, so it is taken for known.
             self.forget(*ticket);
             self.surplus += 1;
         }

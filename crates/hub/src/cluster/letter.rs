@@ -291,6 +291,7 @@ impl Broadcast {
         self.author = match event.author {
             Author::Waiting(receipt) => OwnedAuthor::Waiting(receipt),
             Author::Elsewhere => OwnedAuthor::Elsewhere,
+            // A socket's key means nothing on another shard; its user does.
             author => people
                 .user_behind(author)
                 .map_or(OwnedAuthor::Program, |user| OwnedAuthor::User(user.into())),

@@ -171,6 +171,7 @@ fn begin(parts: &mut Parts, number: u64) -> Option<Vec<SocketKey>> {
     let is_ours = round.asker == parts.ids.me.place();
     if is_ours && !parts.rounds.takes_more(round.number) {
         parts.rounds.end_list(number);
+        // The round has no room for the rest: this end of the list says that it is not complete.
         respond(parts, round, Response::Sockets(Found::default()));
         return None;
     }

@@ -69,6 +69,7 @@ pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec
     if let Some(polling) = &record.polling {
         go_on_polling(parts, session, polling, &mut conns)?;
     }
+    // The transport is known before the sockets: how they are told things depends on it.
     for socket in &record.sockets {
         open_socket(parts, session, socket)?;
     }

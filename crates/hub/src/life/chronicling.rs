@@ -94,6 +94,7 @@ fn abandon(parts: &mut Parts, socket: SocketKey) {
         return;
     };
     let session = slot.session;
+    // Without its lifeline the end of the session keeps nothing of it.
     let lifeline = slot.extra.as_mut().and_then(|extra| extra.lifeline.take());
     if let Some(lifeline) = lifeline {
         let label = parts.people.label_of(socket);

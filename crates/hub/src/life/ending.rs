@@ -122,6 +122,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
                 parts.books.ends.had_waiting(waiting);
             }
         }
+        // A session whose poll or POST is cut is gone, as with Node's server (protocol 3.3).
         State::Poll | State::Body { .. } | State::ChunkedBody => {
             forget_request(&mut parts.people, session, conn);
             close_session(parts, session, reason);
@@ -180,6 +181,7 @@ pub(crate) fn disconnect_socket(
     };
     for index in indices {
         if engineio {
+            // The packet comes first: a retired socket gets nothing any more.
             send_disconnect(parts, index);
         }
         retire_socket(parts, index, Departure::ByServer(why));

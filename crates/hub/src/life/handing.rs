@@ -550,6 +550,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
     Some(handoff::Socket {
         id: socket.id.0.to_vec(),
         namespace: parts.people.namespaces.label(socket.namespace)?.to_string(),
+        // `nameless` says whether the socket is in the room of its own id.
         rooms: rooms.filter(|name| name.as_bytes() != id).collect(),
         nameless: socket.flags.nameless,
         user: parts.people.user_of(index).map(str::to_owned),

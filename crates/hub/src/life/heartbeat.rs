@@ -160,6 +160,7 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     if slot.revision == Revision::Three {
         return ping_awaited(parts, session);
     }
+    // One ping is under way at a time: the timer of its pong decides.
     if slot.heart.awaiting_pong || slot.flags.closing {
         return;
     }

@@ -225,6 +225,7 @@ fn left(parts: &Parts, index: SocketId) -> Option<record::Parked> {
     let lifeline = socket.extra.as_ref()?.lifeline.as_ref()?;
     let misses = lifeline.gap_ms.is_some() || has_lost(parts, index);
     let session = parts.people.sessions.get(socket.session)?;
+    // `parking::park` would not keep these sockets either.
     if misses || session.flags.closing || parts.rooms.follows(&parts.people, index) {
         return None;
     }

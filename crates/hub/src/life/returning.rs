@@ -414,8 +414,10 @@ fn decide(parts: &mut Parts, verdict: Verdict) {
         && let Some(adopting) = recovery.takings.adopting(number)
         && recovery.is_ahead(&back.record.namespace, adopting.shown)
     {
+        // The shard that had it is behind the client in the stream: the store knows more.
         result = Err(NotRecovered::Unknown);
     }
+    // No shard has it, but the store may.
     if matches!(result, Err(NotRecovered::Unknown)) && deeds::ask(parts, number) {
         return;
     }

@@ -106,6 +106,7 @@ pub(crate) fn write(out: &mut Vec<u8>, message: &Message) {
 
 fn named(out: &mut Vec<u8>, kind: u8, pid: Option<&Pid>, claim: Claim) {
     out.push(kind);
+    // An answer names no `pid`: the claimer finds its claim by the number.
     if let Some(pid) = pid {
         bytes(out, &pid.text());
     }

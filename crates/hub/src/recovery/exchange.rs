@@ -199,6 +199,7 @@ impl Recovery {
             nodes: circle.as_ref().map(|circle| Arc::clone(&circle.nodes)),
         };
         self.ways.tell_all(circle.as_ref(), &message);
+        // If no shard has the socket, this is told as the reason: other nodes may have it where they could not be asked.
         let why = match circle {
             Some(_) => NotRecovered::Unknown,
             None => nowhere,

@@ -238,6 +238,7 @@ impl Journal {
             name,
             bounds,
             entries: VecDeque::new(),
+            // Places begin at 1: 0 stands for none, as in `gap`.
             first: 1,
             bytes: 0,
             index: Headings::default(),
@@ -287,6 +288,7 @@ impl Journal {
         for at in self.places(own, (after, self.head())) {
             match self.entry(at).map(|entry| &entry.what) {
                 Some(What::Said { .. }) => is_told = true,
+                // What it has joined is among its memberships, so only what it left is told.
                 Some(What::Changed {
                     joined: false,
                     member,
@@ -550,6 +552,7 @@ impl Journal {
             })
         });
         let spans = Spans::read(reader.members.iter(), changes, (after, head));
+        // What was said to the socket alone stands under its own heading.
         let mut read = own.clone();
         for span in spans.iter() {
             let heading = span.member.heading(reader.namespace);

@@ -148,6 +148,7 @@ impl Parked {
     }
 
     fn insert(&mut self, record: Record, state: State, deadline_ms: u64) {
+        // One `pid` has one record.
         self.remove(record.pid);
         let pid = record.pid;
         let wants = record.members.clone();

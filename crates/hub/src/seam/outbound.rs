@@ -67,6 +67,7 @@ impl Outbound {
         if let Told::Found { found, kept, .. } = &mut told
             && kept.is_none()
         {
+            // A list that needed no round is in no book yet.
             *kept = self.book(found);
         }
         self.told.push_back(told);

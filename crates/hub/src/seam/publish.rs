@@ -368,6 +368,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
     };
     let after = stream::resumes(&mut parts.people, session, name);
     if parts.rooms.arrivals.hide_the_past_of(&label) {
+        // Members see nothing of before they joined, so nobody is asked for it.
         let nothing = Kept {
             events: String::new(),
             at: None,

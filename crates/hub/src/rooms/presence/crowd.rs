@@ -138,6 +138,7 @@ impl Crowd {
             entry.set(Flag::Unshown, false);
             let (is, lost) = (entry.is_present(), entry.is(Flag::Lost));
             let was = entry.set(Flag::Shown, is);
+            // A member that others were told of stays until they are told that it is gone.
             if !is && !entry.is(Flag::Told) {
                 self.heap_bytes -= entry.heap_bytes();
                 self.people.remove(&who);

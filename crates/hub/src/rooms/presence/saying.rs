@@ -82,6 +82,7 @@ impl Roll {
         if self.speech.version == 0 {
             return None;
         }
+        // The answer has what the others were told, so that the next change follows it.
         let told = self.crowd.iter().filter(|entry| entry.is(Flag::Told));
         let joined = told.clone().map(|entry| Person {
             who: entry.who(),
