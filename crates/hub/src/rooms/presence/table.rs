@@ -54,7 +54,7 @@ impl Table {
     fn add(&mut self, entry: Entry) -> usize {
         let row = self.rows.len();
         if row == self.rows.capacity() {
-            // It does not grow to twice its rows: half of the room would not be needed.
+            // A list that grew to twice its rows would be half empty.
             self.rows.reserve_exact((row / 4).max(4));
         }
         self.rows.push(entry);
