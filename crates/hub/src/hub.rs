@@ -76,6 +76,7 @@ impl Hub {
         process: &Process,
     ) -> Self {
         let mut parts = Parts::new(config, me, cells, entropy, process);
+        // All shards take the first one's answer: they must agree on the homes of namespaces.
         let keeping = process.keeping.get_or_init(|| handler.keeping());
         parts.rooms.kept.keeping = Arc::clone(keeping);
         Self {
@@ -89,17 +90,17 @@ impl Hub {
         tick::next_due(&self.stage.parts)
     }
 
-    /// The last turn left work that the next one can do.
+    /// Whether the last turn left work that the next one can do.
     pub fn has_stalled(&self) -> bool {
         self.stage.parts.line.intake.has_stalled() || self.stage.parts.line.polls.has_ready()
     }
 
-    /// Connections wait for the mailbox of another shard to be short again.
+    /// Connections that wait for the mailbox of another shard to be short again.
     pub fn held_back(&self) -> usize {
         self.stage.parts.line.intake.held_back()
     }
 
-    /// The connection still has input that an earlier turn left; do not read more yet.
+    /// Whether the connection still has input that an earlier turn left: do not read more yet.
     pub fn is_stalled(&self, conn: ConnId) -> bool {
         self.stage
             .parts
@@ -114,23 +115,23 @@ impl Hub {
         self.stage.parts.line.conns.len()
     }
 
-    /// Every session of this hub has been told to go. Other shards may have some still.
+    /// Whether every session of this hub has been told to go. Other shards may still have some.
     pub fn has_sent_all_away(&self) -> bool {
         self.stage.parts.access.drain.has_sent_all()
     }
 
-    /// Every session has been told to go: nobody who comes now needs to be told anything.
+    /// Whether every session of the process has been told to go: a client that comes now need not be told anything.
     pub fn has_let_go(&self) -> bool {
         self.stage.parts.access.drain.is_done()
     }
 
-    /// Draining, and nobody is left or waited for.
+    /// Whether the hub drains, and nobody is left or waited for.
     pub fn is_drained(&self) -> bool {
         let is_empty = self.has_let_go() && self.conns() == 0;
         is_empty && drain::awaits_takers(&self.stage.parts).is_none()
     }
 
-    /// Nothing that this connection still sends matters: leave it in the kernel.
+    /// Whether nothing matters that this connection still sends: leave it in the kernel.
     pub fn is_ignored(&self, conn: ConnId) -> bool {
         let slot = self.stage.parts.line.conns.get(conn);
         slot.is_some_and(|slot| slot.unread.is_flood())
@@ -163,7 +164,7 @@ impl Hub {
         Handing::new(&self.stage.parts, takes)
     }
 
-    /// The next of them; `None`: that were all. `is_secure`: the connection speaks TLS.
+    /// The next of them; `None`: there are no more. `is_secure`: whether a connection speaks TLS.
     pub fn hand(
         &self,
         handing: &mut Handing,
@@ -187,7 +188,7 @@ impl Hub {
             .count(&self.stage.parts, is_secure, tell);
     }
 
-    /// Some of the journal behind a place, for the next process; `None`: there is no more.
+    /// Some of the journal after a place, for the next process; `None`: there is no more.
     pub fn journal_behind(&self, after: u64) -> Option<handoff::Keepsakes> {
         keepsakes::ahead(&self.stage.parts, after)
     }

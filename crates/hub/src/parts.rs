@@ -1,11 +1,11 @@
 //! The parts of a hub, side by side. Nothing here calls a handler.
 
-use crate::bounds::{CLAIM_MS, HISTORY_TOTAL_BYTES_MAX, ROUND_BYTES_MAX};
 use crate::access::Access;
 use crate::books::Books;
 use crate::books::config::Config;
 use crate::books::ledger::Stock;
 use crate::books::metrics::Cells;
+use crate::bounds::{CLAIM_MS, HISTORY_TOTAL_BYTES_MAX, ROUND_BYTES_MAX};
 use crate::clients::intake::Intake;
 use crate::clients::line::Line;
 use crate::clients::people::People;
@@ -84,6 +84,7 @@ impl Parts {
         let mut ids = Ids::new(me, entropy);
         let rounds = Rounds::new(me, ledger.open(Stock::Rounds, ROUND_BYTES_MAX));
         let moves = config.recovery.goes_abroad() || config.recovery.chronicled().next().is_some();
+        // A client may answer here what its socket was asked on the node that it comes from (ADR 38).
         let rounds = match process.uplink.is_some() && moves {
             true => rounds.across_nodes(me),
             false => rounds,
@@ -175,6 +176,7 @@ fn recovery_bounds(config: &Config, me: Identity) -> Option<Bounds> {
             bytes_max: journal,
         },
         parked: parked::Bounds {
+            // Rounded up, or a small bound would keep nobody.
             records_max: limits.parked_sockets_max.div_ceil(shards),
             bytes_max: journal,
             rooms_max: limits.rooms_per_socket_max,

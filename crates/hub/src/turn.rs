@@ -53,7 +53,7 @@ pub enum Strain {
     LongMailbox,
 }
 
-/// A turn under way. One that is dropped before its end goes on with the next.
+/// A turn under way. A turn that is dropped before its end goes on with the next one.
 #[derive(Debug)]
 pub struct Turn<'a, W: World> {
     hub: &'a mut Hub,
@@ -71,7 +71,7 @@ impl Hub {
 }
 
 impl<W: World> Turn<'_, W> {
-    /// To look at.
+    /// The hub, to look at.
     pub fn hub(&self) -> &Hub {
         self.hub
     }
@@ -91,6 +91,7 @@ impl<W: World> Turn<'_, W> {
     fn take_in<R>(&mut self, input: impl FnOnce(&mut Stage, &mut W) -> R) -> R {
         let stage = &mut self.hub.stage;
         let result = input(stage, self.world);
+        // What the handler decided may have effects, too.
         decisions::settle(stage);
         self.carry_out();
         result
@@ -118,7 +119,7 @@ impl<W: World> Turn<'_, W> {
         })
     }
 
-    /// The same of a connection beyond the process's bound, from the reserve.
+    /// The same for a connection beyond the process's bound, from the reserve.
     pub fn opened_beyond(
         &mut self,
         peer: IpAddr,
@@ -140,7 +141,8 @@ impl<W: World> Turn<'_, W> {
         }
     }
 
-    /// The reserve is full, and somebody comes: one that has shown no session and no probe gives its place away; `false`: there is none.
+    /// The reserve is full, and somebody comes. A connection that has shown no session and no probe gives its place away; `false`: there is
+    /// none.
     pub fn make_way(&mut self) -> bool {
         self.take_in(|stage, _| conns::make_way(&mut stage.parts))
     }
@@ -154,13 +156,14 @@ impl<W: World> Turn<'_, W> {
             }
             input::bytes(stage, conn, moved.read);
             if moved.ended {
+                // The bytes are settled before the end is heard, as if they had come in one after the other.
                 decisions::settle(stage);
                 input::eof(&mut stage.parts, conn);
             }
         });
     }
 
-    /// A trusted proxy says who the client is, before all else.
+    /// A trusted proxy names the client, before all else.
     pub fn introduced(&mut self, conn: ConnId, client: IpAddr) {
         self.take_in(|stage, _| trust::introduced(&mut stage.parts, conn, client));
     }
@@ -223,7 +226,7 @@ impl<W: World> Turn<'_, W> {
     /// Polls that a hub which rested later has brought are answered, and clients that are to be told that they missed something are told.
     pub fn come_to_rest(&mut self) {
         self.answer_waiting_polls();
-        // What is written now may be too much for one more.
+        // The flush may find one more client too slow: gaps are told after it.
         self.flush();
         self.take_in(|stage, _| handing::tell_gaps(&mut stage.parts));
     }
@@ -234,7 +237,7 @@ impl<W: World> Turn<'_, W> {
         parts.rooms.repeats.go_on_with(marks, parts.clock.now.mono_ms);
     }
 
-    /// So late it is now: what comes of the process before comes in one turn, which may take seconds.
+    /// Moves the time of the turn on: what comes from the process before comes in one turn, which may take seconds.
     pub fn now_is(&mut self, now: Now) {
         self.hub.stage.parts.clock.now = now;
     }
@@ -242,7 +245,7 @@ impl<W: World> Turn<'_, W> {
     /// A piece of what the process before kept for those who come; how much of it has no place here.
     ///
     /// # Errors
-    /// It is not what follows the pieces before it: the hub is of no use any more.
+    /// The piece does not follow the pieces before it: the hub is of no use any more.
     pub fn keepsakes_arrived(&mut self, piece: &handoff::Keepsakes) -> Result<u64, Unable> {
         self.take_in(|stage, _| keepsakes::arrive(&mut stage.parts, piece))
     }
@@ -298,7 +301,7 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, _| handing::forget(&mut stage.parts, session, conns));
     }
 
-    /// What is kept for those who come is another process's. Said before what goes is forgotten: that may say something.
+    /// Another process has what is kept for those who come. To be called before what goes is forgotten, because that may say something.
     pub fn all_handed_over(&mut self) {
         self.hub.stage.parts.rooms.kept.end();
         if let Some(recovery) = &mut self.hub.stage.parts.recovery {
@@ -382,6 +385,7 @@ impl<W: World> Turn<'_, W> {
     }
 
     fn flush(&mut self) {
+        // Records leave first: a session whose record finds no room ends with this flush.
         chronicling::save(&mut self.hub.stage.parts);
         send::post_parcel(&mut self.hub.stage.parts);
         self.carry_out();
@@ -400,6 +404,7 @@ impl<W: World> Turn<'_, W> {
         if self.hub.stage.parts.line.has_output() {
             self.flush();
         }
+        // `last` may have left mail as well.
         self.world.wake();
         tick::end(&mut self.hub.stage.parts, spent);
         self.hub.in_turn = false;

@@ -14,7 +14,7 @@ use crate::tables::bytes::{Reader, bytes};
 use ::wire::base64url::Id20;
 use std::sync::Arc;
 
-/// Its journal's name in a life: no journal of a shard has it.
+/// Stands for the name of a journal: no journal of a shard has it.
 const NO_JOURNAL: u64 = 0;
 
 /// What the store says of a socket.
@@ -26,13 +26,13 @@ pub struct Stored<'a> {
     pub pid: &'a str,
     /// The user of its token.
     pub uid: Option<&'a str>,
-    /// As [`Saving`](crate::Saving) had it.
+    /// The body of [`Saving`](crate::Saving).
     pub body: &'a [u8],
-    /// That of whoever takes it now.
+    /// The fence of the claim that takes it now.
     pub fence: u64,
     /// Its client has all up to here.
     pub confirmed: u64,
-    /// Orders up to this number are part of it.
+    /// Orders up to this number are part of the record.
     pub written: u64,
 }
 
@@ -59,7 +59,8 @@ pub(crate) fn write_body(out: &mut Vec<u8>, socket: &Id20, data: Option<&str>, d
 }
 
 impl Adoption {
-    /// `shown`: the number up to which its client says that it has all. It may have missed so many bytes. `None`: what is stored is no socket.
+    /// `shown`: the number up to which its client says that it has all. A client that missed more bytes gets a new socket. `None`: what is
+    /// stored is no socket.
     pub fn new(stored: Stored<'_>, shown: Option<u64>, bytes_max: usize) -> Option<Self> {
         let mut body = Reader(stored.body);
         let socket = Id20::decode(body.bytes()?)?;
@@ -92,33 +93,33 @@ impl Adoption {
         })
     }
 
-    /// The number behind which the stream is to be read.
+    /// The number after which the stream is to be read.
     pub fn after(&self) -> u64 {
         self.after
     }
 
-    /// It will not come back: no more needs to be read.
+    /// Whether it will not come back: no more needs to be read.
     pub fn is_over(&self) -> bool {
         self.why.is_some()
     }
 
-    /// The stream lacks what is behind that number.
+    /// The stream lacks what it had up to this number.
     pub fn trimmed(&mut self, upto: u64) {
         if upto > self.after {
             self.why.get_or_insert(NotRecovered::Trimmed);
         }
     }
 
-    /// Somebody else took it, with this fence.
+    /// Somebody took the socket, with this fence.
     pub fn taken(&mut self, fence: u64) {
         if fence > self.deed.fence {
             self.why.get_or_insert(NotRecovered::Claimed);
         }
     }
 
-    /// The next of the stream.
+    /// Reads the next entry of the stream.
     pub fn read(&mut self, number: u64, letter: &[u8]) {
-        // A letter of a newer version may be for it: nobody knows.
+        // A letter of a newer version may be for the socket: nobody knows.
         let Ok(Post::Order(order)) = wire::read(letter, 0) else {
             self.why.get_or_insert(NotRecovered::Trimmed);
             return;
@@ -146,6 +147,7 @@ impl Adoption {
             let member = Membership::new(Kind::Room, room);
             self.deed.change(joined, &member, number);
         }
+        // A later order may mean the socket by a room that this one put it into.
         self.members = self.deed.members();
     }
 
@@ -177,7 +179,7 @@ impl Adoption {
         self.missed.push((number, Arc::new(said)));
     }
 
-    /// For the shard: all that the socket may be a member of.
+    /// The record for the shard, with all that the socket may be a member of.
     pub(crate) fn record(&self) -> Record {
         Record {
             life: Life::of_deed(self.deed.clone()),
@@ -185,7 +187,7 @@ impl Adoption {
         }
     }
 
-    /// All up to there was read. `upto`: with the place of its namespace's stream.
+    /// All up to this stamp was read, whose place is that of the namespace's stream.
     pub(crate) fn finish(mut self, upto: Stamp) -> Result<Handover, NotRecovered> {
         if let Some(why) = self.why {
             return Err(why);

@@ -49,7 +49,7 @@ pub(crate) fn ask_one(
     Some(id)
 }
 
-/// A socket of another process was asked there, and has so long to answer. `false`: its answer is not waited for.
+/// A socket that came from another process was asked there, and has this long to answer. `false`: its answer is not waited for.
 pub(crate) fn go_on_with(
     parts: &mut Parts,
     id: u64,
@@ -64,7 +64,7 @@ pub(crate) fn go_on_with(
     waits
 }
 
-/// A socket of another process was asked there in a round of another node, which waits for its answer.
+/// A socket that came from another process was asked there in a round of another node, which waits for its answer.
 pub(crate) fn go_on_in(parts: &mut Parts, id: u64, round: RoundId, socket: SocketKey) {
     match parts.rounds.go_on_in(id, round, socket) {
         Some(true) => watch_ack(parts, id, round.timeout_ms),
@@ -84,13 +84,14 @@ pub(crate) fn acked(
     parts.books.counts.acks_outstanding = parts.rounds.owed() as u64;
     match acked {
         Acked::ToHandler(token) => return Some(token),
+        // Only a round needs a copy of the answer.
         Acked::ToAsker(round) => respond(parts, round, Response::Ack(answer())),
         Acked::Ignored => {}
     }
     None
 }
 
-/// A socket goes: those who wait for its answers are told.
+/// A socket goes: the askers that wait for its answers are told.
 pub(crate) fn forget_acks(parts: &mut Parts, socket: SocketKey) {
     for news in parts.rounds.gone(socket) {
         match news {
@@ -128,6 +129,7 @@ pub(crate) fn respond(parts: &mut Parts, round: RoundId, response: Response) {
 
 /// Something about a round of ours.
 pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
+    // Taking a list in costs the turn, too (ADR 73).
     if let Response::Sockets(_) | Response::Page(_) = &reply.response {
         parts.line.budget.list(reply.response.bytes());
     }
@@ -140,8 +142,8 @@ pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
     }
 }
 
-/// The next page of a list is asked for when the one before it is taken in: so few are under way. If it would find no room, the list need
-/// not be kept.
+/// Asks for the next page of a list when the one before it is taken in, so few are under way. `ends` says that it would find no room: the
+/// list need not be kept.
 fn ask_more(parts: &mut Parts, reply: &Reply, next: Next) {
     let asker = parts.ids.me.place();
     let more = More {
@@ -161,7 +163,7 @@ fn ask_more(parts: &mut Parts, reply: &Reply, next: Next) {
 pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
     match tidings {
         Tidings::Confirmed { ticket } => return waiting::confirmed(parts, *ticket),
-        // It may have told that it has no members of a room any more.
+        // The node may have told meanwhile that it has no members of a room any more.
         Tidings::Missed { node, .. } if parts.rooms.tells_nodes() => {
             parts.rooms.node_down(*node, parts.clock.now.mono_ms);
             parts.rooms.tell_all_again();
@@ -210,6 +212,7 @@ pub(crate) fn collect(
         parts,
         target,
         (Answers::acks(), token),
+        // This shard answers as well.
         shards.len() + 1,
         timeout_ms,
     ) else {
@@ -219,6 +222,7 @@ pub(crate) fn collect(
     };
     if !shards.is_empty() {
         let question = Emit {
+            // A volatile event may be dropped, and then nobody would answer.
             volatile: false,
             ..out.event
         };
@@ -308,6 +312,7 @@ pub(crate) fn ask_servers(
 /// Another server has something for this one's handler.
 pub(crate) fn server_asked(parts: &mut Parts, what: &Broadcast, round: Option<RoundId>) {
     if let Some(round) = round {
+        // The handler is one receiver: it counts now, and answers when it likes.
         let (asked, undelivered) = (1, 0);
         respond(parts, round, Response::Delivered { asked, undelivered });
     }

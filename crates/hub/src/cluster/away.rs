@@ -1,9 +1,9 @@
 //! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
-use crate::bounds::PARKED_ACKS_BYTES_MAX;
 use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Ledger, Stock};
+use crate::bounds::PARKED_ACKS_BYTES_MAX;
 use crate::cluster::joins::Joins;
 use crate::cluster::letter::{Address, More, Response, Return, RoundId, Target};
 use crate::cluster::neighbours::{Abilities, Neighbours};
@@ -80,7 +80,8 @@ impl Queue {
 }
 
 impl Uplink {
-    /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long answers to CONNECTs and acks of joins wait for other nodes.
+    /// `bytes_max`: what may wait before publishers are refused. `join_wait`: how long answers to CONNECTs and acks of joins wait for other
+    /// nodes.
     pub fn new(bytes_max: usize, join_wait: Duration) -> Self {
         Self {
             queue: Queue::new(bytes_max),
@@ -93,7 +94,7 @@ impl Uplink {
         }
     }
 
-    /// Has hubs tell the names of what they have members of, in [`Piece::Room`].
+    /// The same, and hubs tell the names of what they have members of, in [`Piece::Room`].
     pub fn naming(self, naming: Naming) -> Self {
         Self { naming, ..self }
     }
@@ -141,7 +142,7 @@ impl Uplink {
         self.abilities.recovery()
     }
 
-    /// Whether some node that is there says nothing: no socket is looked for then.
+    /// Whether all nodes that are there are heard. If one says nothing, no socket is looked for.
     pub fn hears_all(&self, all: bool) {
         self.abilities.set_heard(all);
     }
@@ -186,11 +187,11 @@ pub enum Piece<'a> {
         namespace: &'a str,
         room: Option<&'a str>,
     },
-    /// For the nodes that hold one of the keys, and for these nodes.
+    /// A letter for the nodes that hold one of the keys, and for these nodes.
     Letter {
         keys: &'a [u64],
         nodes: &'a [u64],
-        /// But not for these nodes.
+        /// Nodes that do not get it.
         without: &'a [u64],
         /// Keys that its receivers may hold once they have read it.
         expected: &'a [u64],
@@ -304,7 +305,7 @@ pub(crate) struct Away {
     pub(crate) joins: Joins,
     /// What clients are told waits until it is stored, where all nodes read one stream.
     pub(crate) saves: Saves,
-    /// Whom those were for that came from a stream again in this turn, and where they stood before.
+    /// The receivers of events that came from a stream again in this turn, and where these stood before.
     pub(crate) again: BTreeMap<Address, Stood>,
 }
 
@@ -370,7 +371,7 @@ impl Away {
         Some(parcel)
     }
 
-    /// What changed in whom this hub has members for.
+    /// Takes over the changes in what this hub has members of.
     pub(crate) fn note(&mut self, interest: &mut Interest) {
         let rooms = interest.take_rooms().into_iter();
         self.parcel.items.extend(rooms.map(Item::Room));
@@ -396,6 +397,7 @@ impl Away {
         let room = |name: &&str| key(namespace, Subject::Room, name);
         let numbers = &mut self.parcel.numbers;
         let first = numbers.len();
+        // What is for servers goes by a key that every node holds from its start (ADR 19).
         if matches!(ask, Ask::Server(..)) {
             numbers.push(servers_key());
         } else if to.rooms.is_empty() && to.users.is_empty() {
@@ -486,7 +488,7 @@ impl Away {
         uplink.neighbours.abroad(self.me.node, &uplink.abilities)
     }
 
-    /// Where a letter for one node goes.
+    /// The addresses of a letter for one node.
     fn only(&mut self, node: u16) -> [usize; 5] {
         let numbers = &mut self.parcel.numbers;
         let first = numbers.len();

@@ -1,4 +1,4 @@
-//! What the store of chronicles has for the shards of a process, as letters. What must stay behind events goes by the home of its namespace.
+//! What the store of chronicles has for the shards of a process, as letters. What must come after events goes by the home of its namespace.
 
 use crate::cluster::adoption::Adoption;
 use crate::cluster::inbox::Read;
@@ -56,6 +56,7 @@ impl ChronicleMail {
             return None;
         };
         let chronicle = self.process.outlets.chronicle.as_ref()?;
+        // The stream's numbers order the events of its own namespace only.
         if event.to.namespace() != namespace {
             return None;
         }
@@ -84,7 +85,7 @@ impl ChronicleMail {
         Some(self.by_home(namespace, ShardSet::first(self.shards), news))
     }
 
-    /// The same for the shard that believes that it has it.
+    /// The same for the one shard that takes itself for the owner.
     pub fn taken_from(&self, shard: u16, namespace: &str, pid: &str, fence: u64) -> Option<Read> {
         let news = ChronicleNews::Taken {
             namespace: namespace.to_owned(),
@@ -104,7 +105,7 @@ impl ChronicleMail {
         self.by_home(namespace, ShardSet::first(self.shards), news)
     }
 
-    /// Something up to this number is lost and was not sent: who may have missed it is to know.
+    /// Something up to this number is lost and was not sent: clients that may have missed it are to know.
     pub fn missed(&self, namespace: &str, upto: u64) -> Read {
         let news = ChronicleNews::Missed {
             namespace: namespace.to_owned(),
@@ -149,6 +150,7 @@ impl ChronicleMail {
             },
             Err(why) => ChronicleNews::Refused { number, why },
         };
+        // The handover comes after all events that the home passes on.
         self.by_home(namespace, one(shard), news)
     }
 

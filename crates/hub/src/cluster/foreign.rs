@@ -8,7 +8,7 @@ use crate::cluster::letter::{
 use crate::cluster::wire::{self, Post, Unreadable};
 use crate::tables::id::Place;
 
-/// The number of that node. Those of nodes are smaller.
+/// The number of that node: real nodes have smaller ones.
 pub const ELSEWHERE: u16 = u16::MAX;
 
 /// What is to be done with the sockets of a target.
@@ -26,7 +26,7 @@ pub struct Deed {
     pub what: What,
 }
 
-/// A question has the number of its round, and what it is waited for.
+/// What is done. A question has the number of its round, and the time for which its asker waits.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum What {
@@ -45,7 +45,7 @@ pub enum What {
         round: u64,
         timeout_ms: u64,
     },
-    /// For handlers, not for sockets; the round and its timeout in milliseconds, if an answer is waited for.
+    /// A word for handlers, not for sockets; `round`: the round and its timeout in milliseconds, if an answer is waited for.
     Server {
         event: Event,
         round: Option<(u64, u64)>,
@@ -70,7 +70,7 @@ pub enum Overheard {
     Deed(Deed),
     /// It is between nodes.
     Ours,
-    /// To a question of theirs: a shard of ours, of so many.
+    /// A shard of ours, one of so many, answers a question of theirs.
     Response {
         round: u64,
         parts: u16,
@@ -208,6 +208,7 @@ fn in_pages(response: Response) -> Vec<Response> {
     };
     let mut all = Vec::new();
     while sockets.len() > PAGE_SOCKETS {
+        // Pages are cut from the end, where nothing has to move: sockets of a list are in no order.
         let sockets = sockets.split_off(sockets.len() - PAGE_SOCKETS);
         let next = None;
         all.push(Response::Page(Page { sockets, next }));
@@ -239,6 +240,7 @@ fn order(deed: Deed) -> Order {
         What::Join(rooms) => Order::Join {
             of,
             rooms,
+            // `Inbox::expect` fills it in when the order is for shards.
             expected: Vec::new(),
         },
         What::Leave(rooms) => Order::Leave { of, rooms },

@@ -1,4 +1,4 @@
-//! Letters of other nodes on their way to the shards: read once, and handed to those that hold somebody they are for.
+//! Letters of other nodes on their way to the shards. Each is read once, and handed to the shards that have a receiver.
 
 use crate::cluster::letter::{Address, ByHome, Letter, Order, Reply, Return, RoomNews};
 use crate::cluster::shared::Process;
@@ -76,6 +76,7 @@ impl Inbox {
             }
             Post::Forget { of, rooms } => {
                 let keeping = self.process.keeping.get();
+                // Only the home keeps events.
                 let home = keeping.and_then(|all| all.home_of(of.namespace(), self.shards));
                 let mut shards = ShardSet::default();
                 home.into_iter().for_each(|home| shards.insert(home));
@@ -102,7 +103,7 @@ impl Inbox {
         })
     }
 
-    /// About a socket that comes back. Where no home is known, the first shard says that this node does not take part.
+    /// A step about a socket that comes back. Where no home is known, the first shard says that this node does not take part.
     fn step(&self, door: Door, step: Return) -> Read {
         let keeping = self.process.keeping.get();
         let namespace = step.namespace.as_deref();
@@ -130,19 +131,21 @@ impl Inbox {
         Read { letter, shards }
     }
 
-    /// An order for the shards that hold somebody it is for. In a namespace that keeps events it goes by their home.
+    /// An order for the shards that have a receiver. In a namespace that keeps events it goes by their home.
     pub(crate) fn order(&self, order: Order) -> Read {
         let keeping = self.process.keeping.get();
         let home = keeping.and_then(|keeping| {
             let namespace = order.of().namespace();
             keeping.home_of(namespace, self.shards)
         });
+        // A word for the node's handler has no place among events.
         let Some(home) = home.filter(|_| !matches!(order, Order::Server(..))) else {
             return self.direct(order);
         };
         let mut shards = ShardSet::default();
         shards.insert(home);
         let letter = match order {
+            // An event gets its place from the home; all else passes by it only to come after events.
             Order::Broadcast(event, None) => Letter::Room(RoomNews::Publish(event)),
             order => {
                 let Read { letter, shards } = self.direct(order);
@@ -160,7 +163,7 @@ impl Inbox {
             order => self.shards_of(order.of()),
         };
         if let Some(round) = order.round_mut() {
-            // Somebody must say that nobody is asked.
+            // One shard must answer that nobody is asked: the round waits for it.
             if shards.is_empty() {
                 shards = ShardSet::first(1);
             }
@@ -194,10 +197,12 @@ impl Inbox {
     }
 
     fn shards_of(&self, of: &Address) -> ShardSet {
+        // A process of one shard has no cards (ADR 13).
         if self.shards == 1 {
             return ShardSet::first(1);
         }
         of.with(|to| {
+            // Cards tell where rooms are, and not where users are (`send::shards_of`).
             if !to.users.is_empty() {
                 return ShardSet::first(self.shards);
             }
@@ -209,6 +214,7 @@ impl Inbox {
                 let owner = Id20::decode(name.as_bytes()).map(|id| id::socket_owner(&id));
                 if let Some(owner) = owner
                     && owner.node == self.node
+                    // An id comes from outside and may name any shard.
                     && owner.shard < self.shards
                 {
                     shards.insert(owner.shard);

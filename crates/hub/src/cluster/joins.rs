@@ -1,9 +1,9 @@
-//! A client that is told that it is in misses nothing that other nodes publish from then on: the answer to its CONNECT, and the ack of
-//! its join, wait until they know that this one has members, but not for long. What waits is in order, so one number says how far
+//! A client that is told that it is in misses nothing that other nodes publish from then on. So the answer to its CONNECT, and the ack of
+//! its join, wait until other nodes know that this one has members, but not for long. What waits is in order, so one number says how far
 //! other nodes are.
 
-use crate::bounds::OPEN_JOINS_MAX;
 use crate::books::ledger::Account;
+use crate::bounds::OPEN_JOINS_MAX;
 use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::{HashMap, VecDeque};
@@ -33,6 +33,7 @@ impl Joins {
             open: VecDeque::new(),
             tickets: HashMap::new(),
             joined: HashMap::new(),
+            // While the first ticket is open, every socket waits for something.
             sweep_at: 2,
             parked: Waitlist::new(wait_ms, acks),
             surplus: 0,
@@ -45,6 +46,7 @@ impl Joins {
         if self.open.len() == OPEN_JOINS_MAX
             && let Some((ticket, _)) = self.open.front()
         {
+            // The oldest key has waited longest, so it is taken for known.
             self.forget(*ticket);
             self.surplus += 1;
         }
@@ -124,6 +126,7 @@ impl Joins {
             && ticket <= upto
         {
             self.open.pop_front();
+            // The key may have gone and come again since, under a later ticket.
             if self.tickets.get(&key) == Some(&ticket) {
                 self.tickets.remove(&key);
             }
@@ -170,7 +173,10 @@ mod tests {
     use crate::tables::slot::{Key, SlotId};
 
     fn joins() -> Joins {
-        Joins::new(50, Ledger::default().open(Stock::Acks, PARKED_ACKS_BYTES_MAX))
+        Joins::new(
+            50,
+            Ledger::default().open(Stock::Acks, PARKED_ACKS_BYTES_MAX),
+        )
     }
 
     fn socket(at: usize) -> SocketKey {
@@ -185,7 +191,11 @@ mod tests {
         (0..OPEN_JOINS_MAX + 10).for_each(|at| joins.joined(socket(at), 1));
         assert_eq!(joins.joined.len(), OPEN_JOINS_MAX);
         assert_eq!(joins.ticket_of(socket(0)), Some(first));
-        assert_eq!(joins.ticket_of(socket(OPEN_JOINS_MAX)), None, "taken for known");
+        assert_eq!(
+            joins.ticket_of(socket(OPEN_JOINS_MAX)),
+            None,
+            "taken for known"
+        );
         assert_eq!(joins.take_surplus(), 10, "and counted");
         let second = joins.hold(2);
         joins.confirmed(first);

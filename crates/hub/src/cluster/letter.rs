@@ -54,12 +54,12 @@ impl Address {
             users,
             except,
             without: Vec::new(),
-            // Whoever wrote it has told the other nodes.
+            // The writer has told the other nodes itself.
             scope: Scope::Node,
         }
     }
 
-    /// The namespace; rooms, users, and who is left out.
+    /// The namespace; rooms, users, and rooms whose members are left out.
     pub(crate) fn into_parts(self) -> (String, [Vec<String>; 3]) {
         (self.namespace, [self.rooms, self.users, self.except])
     }
@@ -100,7 +100,7 @@ pub(crate) fn borrowed(names: &[String]) -> Vec<&str> {
     names.iter().map(String::as_str).collect()
 }
 
-/// Names a round: whose it is, and which of its own.
+/// Names a round by its asker, and by the asker's number for it.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundId {
     pub asker: Place,
@@ -111,7 +111,7 @@ pub struct RoundId {
     pub timeout_ms: u64,
     /// Shards of the receivers' node that take part, if it is not the asker's.
     pub parts: u16,
-    /// The asker asks for each page of a long list. Nodes before this version take it in one piece.
+    /// Whether the asker asks for each page of a long list. Nodes of earlier versions take it in one piece.
     pub pages: bool,
 }
 
@@ -161,7 +161,7 @@ fn bytes_of(sockets: &[Fetched]) -> usize {
     sockets.iter().map(Fetched::bytes).sum()
 }
 
-/// Some of the sockets that a shard has to say; [`Found`] ends its list.
+/// Some of the sockets that a shard lists; [`Found`] ends its list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The sockets.
@@ -208,7 +208,7 @@ pub struct Broadcast {
     pub(crate) at: Option<Position>,
     /// Its number in the order of the shard that publishes it, where clients come back.
     pub(crate) stamp: Option<Stamp>,
-    /// Where it stands on a bus.
+    /// Its place on a bus.
     pub(crate) spot: Option<Spot>,
 }
 
@@ -243,9 +243,9 @@ pub enum Response {
     Ack(Answer),
     /// One of them left without an answer.
     Gone,
-    /// What a shard has to say to a fetch, or the end of that.
+    /// The list with which a shard answers a fetch, or the end of it.
     Sockets(Found),
-    /// Some of it.
+    /// A page of that list.
     Page(Page),
 }
 
@@ -286,11 +286,12 @@ impl Broadcast {
         }
     }
 
-    /// For the home: it is told whose word it is.
+    /// The same for the home, which is told the author.
     pub(crate) fn said(mut self, people: &People, event: &Emit<'_>) -> Self {
         self.author = match event.author {
             Author::Waiting(receipt) => OwnedAuthor::Waiting(receipt),
             Author::Elsewhere => OwnedAuthor::Elsewhere,
+            // A socket's key means nothing on another shard; its user does.
             author => people
                 .user_behind(author)
                 .map_or(OwnedAuthor::Program, |user| OwnedAuthor::User(user.into())),
@@ -397,7 +398,7 @@ pub enum Letter {
     ByHome(ByHome),
     /// About a client that comes back to another shard.
     Return(Return),
-    /// Of the store in which namespaces have one stream for all nodes.
+    /// News of the store in which namespaces have one stream for all nodes.
     Chronicle(OfChronicle),
 }
 
@@ -426,7 +427,7 @@ pub(crate) enum ChronicleNews {
     Missed { namespace: String, upto: u64 },
     /// To the shard that waits: all of the namespace up to this ticket is stored.
     Saved { namespace: String, ticket: u64 },
-    /// To the claimer: it does not get it.
+    /// To the claimer: it does not get the socket.
     Refused {
         number: u64,
         why: recovery::messages::NotRecovered,
@@ -459,7 +460,7 @@ pub struct Return {
     pub(crate) from: Place,
     /// Shards of that node.
     pub(crate) parts: u16,
-    /// Where the claim is one between nodes.
+    /// The namespace, where the claim is one between nodes.
     pub(crate) namespace: Option<Arc<str>>,
     pub(crate) message: recovery::messages::Message,
 }
@@ -467,7 +468,7 @@ pub struct Return {
 /// A letter that goes by the home of its namespace.
 #[derive(Debug)]
 pub struct ByHome {
-    /// Where it goes from there.
+    /// The shards to which it goes from there.
     pub(crate) shards: ShardSet,
     pub(crate) letter: Arc<Letter>,
 }
@@ -483,17 +484,18 @@ pub struct Reply {
     pub(crate) response: Response,
 }
 
-/// From the process's own way to other nodes.
+/// What the process's own way to other nodes reports.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum Tidings {
-    /// To the asker of a round: it went to these nodes; to none that it could not reach.
+    /// To the asker of a round: it went to these nodes, which are all that it could reach.
     Posted { round: u64, nodes: Vec<u16> },
     /// To the asker of a round: it went nowhere.
     Refused { round: u64 },
     /// A node is gone.
     Down { node: u16 },
-    /// Something that a node said was missed, or it comes back: what rooms it has members of is not known. `lost`: letters are.
+    /// Something that a node said was missed, or the node comes back: nobody knows which rooms it has members of. `lost`: letters are
+    /// missing as well.
     Missed { node: u16, lost: bool },
     /// Other nodes know the keys up to this ticket.
     Confirmed { ticket: u64 },

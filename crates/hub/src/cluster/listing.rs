@@ -1,5 +1,5 @@
-//! Lists of sockets, from the asker's shard and on each shard that has some. A long one is made a page at a time, and other shards and
-//! nodes get a page when they ask for it: what is said to clients waits for a few pages, however many sockets are listed.
+//! Lists of sockets, on the asker's shard and on each shard that has some. A long list is made a page at a time, and other shards and nodes
+//! get a page when they ask for it. So what is said to clients waits for a few pages, however many sockets are listed (ADR 85).
 
 use crate::bounds::{CHORES_PER_TURN, LIST_BYTES_PER_TURN, PAGE_BYTES, PAGE_SOCKETS};
 use crate::cluster::asking::{self, respond};
@@ -48,6 +48,7 @@ pub(crate) fn fetch(
     let alone = shards.is_empty() && !send::has_away(parts, target);
     let is_whole = alone && rest.is_empty();
     let question = (Answers::sockets(), token);
+    // A list that is one page of one shard needs no round.
     let round = match is_whole {
         true => None,
         false => asking::round(parts, target, question, shards.len() + 1, timeout_ms),
@@ -77,7 +78,7 @@ pub(crate) fn fetched(parts: &mut Parts, target: &Target<'_>, round: RoundId) {
     answer(parts, round, here, rest);
 }
 
-/// The first page of the local sockets of a target, and the others. The turn pays for it, whoever gets it.
+/// The first page of the local sockets of a target, and the keys of the others. The turn pays for the page, whoever gets it.
 fn first_page(parts: &mut Parts, target: &Target<'_>) -> (Found, Vec<SocketKey>) {
     let sockets = parts.rooms.select(&mut parts.people, target);
     let keys = sockets
@@ -101,7 +102,7 @@ fn describe(parts: &Parts, rest: &mut Vec<SocketKey>) -> (Vec<Fetched>, usize) {
         let Some(key) = rest.pop() else {
             break;
         };
-        // It may have left since.
+        // The socket may have left since the question came.
         let Some(socket) = parts.people.sockets.live(key) else {
             continue;
         };
@@ -154,7 +155,7 @@ pub(crate) fn step(parts: &mut Parts) {
         };
         let before = rest.len();
         let (made, made_bytes) = describe(parts, &mut rest);
-        // One that finds no room on its way is a look, too.
+        // A list whose page finds no room on its way costs a look, too.
         sockets += (before - rest.len()).max(1);
         bytes += made_bytes;
         if let Some(list) = parts.rounds.list(number) {
@@ -164,12 +165,13 @@ pub(crate) fn step(parts: &mut Parts) {
     }
 }
 
-/// A list goes on: what is to be described of it now; `None`: nobody waits for it any more.
+/// A list goes on: the sockets that are to be described now; `None`: nobody waits for it any more.
 fn begin(parts: &mut Parts, number: u64) -> Option<Vec<SocketKey>> {
     let round = parts.rounds.list(number)?.round;
     let is_ours = round.asker == parts.ids.me.place();
     if is_ours && !parts.rounds.takes_more(round.number) {
         parts.rounds.end_list(number);
+        // The round has no room for the rest: this end of the list says that it is not complete.
         respond(parts, round, Response::Sockets(Found::default()));
         return None;
     }
@@ -184,7 +186,7 @@ fn begin(parts: &mut Parts, number: u64) -> Option<Vec<SocketKey>> {
     Some(rest)
 }
 
-/// Bytes of a page that may be on its way to an asker: what clients publish comes first.
+/// So many bytes of a page may leave for an asker now: what clients publish comes first.
 fn room_to(parts: &Parts, asker: Place) -> usize {
     let me = parts.ids.me.place();
     let limits = &parts.books.config.limits;
@@ -199,7 +201,7 @@ fn room_to(parts: &Parts, asker: Place) -> usize {
     }
 }
 
-/// Says what is described of a list, if its asker takes that, and sees to the rest. `again`: it was under way.
+/// Says what is described of a list, if its asker takes that, and sees to the rest. `again`: the list was under way.
 fn say(parts: &mut Parts, number: u64, again: bool) {
     let now_ms = parts.clock.now.mono_ms;
     let Some(round) = parts.rounds.list(number).map(|list| list.round) else {
@@ -211,6 +213,7 @@ fn say(parts: &mut Parts, number: u64, again: bool) {
         return;
     };
     let is_last = list.is_described();
+    // A node of an earlier version takes the first answer for all of the list (ADR 85).
     if takes == Takes::Whole && !is_last {
         list.is_waiting = true;
         return parts.rounds.lists.goes_on(number, again);

@@ -1,4 +1,4 @@
-//! Lists of sockets that this shard makes for those who asked: what is still to be described, and whose turn it is.
+//! Lists of sockets that this shard makes for their askers: what is still to be described, and whose turn it is.
 
 use crate::bounds::PAGE_HOLD_MS;
 use crate::books::ledger::{Account, Booked};
@@ -16,7 +16,7 @@ pub(crate) struct List {
     made: Found,
     made_bytes: usize,
     kept: Booked,
-    /// It is in a queue.
+    /// The list is in a queue.
     pub(crate) is_waiting: bool,
 }
 
@@ -60,6 +60,7 @@ impl List {
             true => self.rest = rest,
             false => debug_assert!(rest.is_empty(), "nothing was taken"),
         }
+        // Room is given back by halves: each time the rest is copied.
         if self.rest.capacity() > 2 * self.rest.len() {
             self.rest.shrink_to_fit();
         }
@@ -73,12 +74,12 @@ impl List {
         }
     }
 
-    /// All of it is described.
+    /// Whether all of it is described.
     pub(crate) fn is_described(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Something of it can be said.
+    /// Whether something of it can be said.
     pub(crate) fn has_page(&self) -> bool {
         !self.made.sockets.is_empty() || self.rest.is_empty()
     }
@@ -109,13 +110,13 @@ fn whole() -> Found {
 #[derive(Debug)]
 pub(crate) struct Lists {
     account: Account,
-    /// Those that go on by themselves, one after the other: so few are half made.
+    /// Lists that go on by themselves, one after the other: so few are half made.
     own: VecDeque<u64>,
-    /// Those whose asker wants its next page.
+    /// Lists whose asker wants the next page.
     asked: VecDeque<u64>,
-    /// Which kind goes on next: neither waits for all of the other.
+    /// Whether one of the asked lists goes on next: no kind waits for all of the other.
     asked_is_next: bool,
-    /// Those whose page waits for room on its way to other nodes, and until when it waits.
+    /// Lists whose page waits for room on its way to other nodes, and the time until which they wait.
     held: VecDeque<u64>,
     held_until_ms: u64,
 }
@@ -150,7 +151,7 @@ impl Lists {
         self.asked.push_back(list);
     }
 
-    /// There is no room for a page on its way. It waits with those that wait already, and does not put them off.
+    /// There is no room for a page on its way. It waits with the ones that wait already, and does not put them off.
     pub(crate) fn hold(&mut self, list: u64, now_ms: u64) {
         if self.held.is_empty() {
             self.held_until_ms = now_ms + PAGE_HOLD_MS;

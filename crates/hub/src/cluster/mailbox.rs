@@ -83,6 +83,7 @@ impl<T: Weigh> Sender<T> {
     /// Sends a message whose owner may sleep on until `wake`.
     pub fn put(&self, message: T) {
         let load = self.0.load();
+        // A message is counted first: its owner may take it as soon as it is in, and counts it off.
         load.messages.fetch_add(1, Ordering::Relaxed);
         load.bytes.fetch_add(message.bytes(), Ordering::Relaxed);
         self.0.queue.push(message);

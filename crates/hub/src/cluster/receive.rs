@@ -34,7 +34,7 @@ pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
             let mut others = shards;
             others.remove(parts.ids.me.shard);
             send::hand_on(parts, others, inner);
-            // Nobody wraps a letter twice.
+            // The call does not come back here: nobody wraps a letter twice.
             if others != shards {
                 letter(parts, inner);
             }
@@ -42,8 +42,9 @@ pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
     }
 }
 
-/// Shards that are listed for the sockets of an order by the time at which their home passes it on: one that takes such a socket from
-/// another got its fence from here. Rounds count their shards, and are about no socket that is on its way.
+/// Shards that are listed for the sockets of an order when their home passes it on. A shard that takes such a socket from another got its
+/// fence from here, and may have been listed since the letter was read. Orders with rounds are left out: they count their shards, and are
+/// about no socket that is on its way.
 fn listed_since(parts: &Parts, letter: &Letter) -> ShardSet {
     let Letter::Order(order) = letter else {
         return ShardSet::default();

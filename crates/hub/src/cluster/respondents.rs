@@ -1,4 +1,4 @@
-//! Who is to answer a round: this node, and perhaps others.
+//! The nodes that are to answer a round: this one, and perhaps others.
 
 use crate::cluster::letter::{Reply, Response};
 
@@ -15,7 +15,7 @@ struct There {
 /// The nodes that a round was sent to.
 #[derive(Debug)]
 pub(crate) struct Respondents {
-    /// It is on its way to other nodes, and nobody knows yet which these are.
+    /// The round is on its way to other nodes, and nobody knows yet which these are.
     unposted: bool,
     /// This node comes first.
     there: Vec<There>,
@@ -37,17 +37,18 @@ impl Respondents {
         }
     }
 
-    /// It went to these nodes.
+    /// The round went to these nodes.
     pub(crate) fn posted(&mut self, nodes: &[u16]) {
         self.unposted = false;
         for node in nodes {
+            // A node may have answered before this news came.
             if !self.there.iter().any(|there| there.node == *node) {
                 self.there.push(There::new(*node));
             }
         }
     }
 
-    /// It went nowhere.
+    /// The round went to no other node.
     pub(crate) fn refused(&mut self) {
         (self.unposted, self.partial) = (false, true);
     }
@@ -73,7 +74,7 @@ impl Respondents {
         true
     }
 
-    /// One of this node's shards, which has answered in part, is not waited for any more.
+    /// A shard of this node that has answered in part is not waited for any more.
     pub(crate) fn given_up(&mut self, node: u16) {
         if let Some(there) = self.there.iter_mut().find(|there| there.node == node) {
             there.one_less(0);
@@ -88,12 +89,12 @@ impl Respondents {
         Some(there.owing)
     }
 
-    /// Somebody has not said how many sockets were asked.
+    /// Whether somebody has not said how many sockets were asked.
     pub(crate) fn is_silent(&self) -> bool {
         self.unposted || self.there.iter().any(|there| there.silent != Some(0))
     }
 
-    /// Everyone who was to be asked was.
+    /// Whether everyone who was to be asked was.
     pub(crate) fn is_whole(&self) -> bool {
         !self.partial && !self.is_silent()
     }

@@ -134,6 +134,7 @@ impl Rounds {
     /// Whether so many more may be waited for.
     pub(crate) fn admits(&self, more: usize, max: usize, counts: &mut Counts) -> bool {
         let ids = usize::try_from(IDS / self.stride).unwrap_or(usize::MAX);
+        // At most half of the shard's ids are in use, so that `next_id` finds a free one.
         let admitted = self.owed.len() + self.open + more <= max.min(ids / 2);
         if !admitted {
             counts.hit(Limit::AcksOutstanding);
@@ -162,7 +163,7 @@ impl Rounds {
         self.begin_again();
     }
 
-    /// After the last id comes the first of this shard.
+    /// After the last id the first of this shard comes again.
     fn begin_again(&mut self) {
         if self.next >= IDS {
             self.next %= self.stride;
@@ -175,7 +176,7 @@ impl Rounds {
             let id = self.next;
             self.next += self.stride;
             self.begin_again();
-            // There are twice as many as are admitted.
+            // There are twice as many ids as are admitted, so one of the next is free.
             if !self.waits.contains_key(&id) {
                 return id;
             }
@@ -221,6 +222,7 @@ impl Rounds {
     /// A socket of another process was asked there in a round of another node. `None`: somebody is asked for something else under this id
     /// here; else whether the round is new.
     pub(crate) fn go_on_in(&mut self, id: u64, round: RoundId, socket: SocketKey) -> Option<bool> {
+        // An asker of this node ended with the process before.
         if id >= IDS || round.asker.node == self.node {
             return None;
         }
@@ -340,6 +342,7 @@ impl Rounds {
         }
         match self.one_less(id) {
             Some(News::Asker(round, _)) => Acked::ToAsker(round),
+            // `one_less` tells of an end without an answer; here the answer has come.
             Some(News::Handler(Told::AckTimedOut { token, .. })) => Acked::ToHandler(token),
             _ => Acked::Ignored,
         }
@@ -352,6 +355,7 @@ impl Rounds {
 
     /// A socket goes: nobody waits for its answers any more. Returns what that means, in the order of the questions.
     pub(crate) fn gone(&mut self, socket: SocketKey) -> Vec<News> {
+        // Each socket that goes comes by here: where nobody is asked, that costs one test.
         if self.owed.is_empty() {
             return Vec::new();
         }
@@ -395,7 +399,7 @@ impl Rounds {
             counts.hit(Limit::AcksOutstanding);
             round.is_full = true;
         }
-        // What else that shard has would find no room, and it is not asked for it.
+        // The rest of that shard's list would find no room, and the shard is not asked for it.
         if let Response::Page(Page { next: Some(_), .. }) = &reply.response
             && round.is_full
         {
@@ -404,7 +408,7 @@ impl Rounds {
         self.end_if_over(reply.number)
     }
 
-    /// A round of ours takes more of the lists that it is told in part.
+    /// Whether a round of ours takes more of the lists that it is told in part.
     pub(crate) fn takes_more(&mut self, id: u64) -> bool {
         self.round(id).is_some_and(|round| !round.is_full)
     }
@@ -481,7 +485,7 @@ impl Rounds {
         self.end(id)
     }
 
-    /// The result of a round, whatever is still missing.
+    /// Ends a round: its result, whatever is still missing.
     fn end(&mut self, id: u64) -> Option<Told> {
         self.round(id)?;
         let Some(Wait::Round(round)) = self.waits.remove(&id) else {
@@ -569,12 +573,13 @@ impl Collected {
                 asked: there,
                 undelivered,
             } => {
-                // What other servers say is no number to rely on.
+                // Other servers may say absurd numbers: the sum must not overflow.
                 *asked = asked.saturating_add(*there);
                 self.undelivered = self.undelivered.saturating_add(*undelivered);
             }
             Response::Gone => self.gone = self.gone.saturating_add(1),
             Response::Ack(answer) => {
+                // An answer that finds no room is counted all the same.
                 self.acked += 1;
                 if !kept.grow(answer.bytes()) {
                     return false;

@@ -1,13 +1,13 @@
-//! What clients are told where a store has what is known of their sockets: it waits until their own is stored there, in each namespace by
-//! itself, since each has its own way to the store. A shard's words go that way in order, so one number says what is stored.
+//! Words to clients whose sockets are known to a store. Each waits until the record of the client's own socket is stored. Namespaces do not
+//! wait for each other, because each has its own way to the store. A shard's words go that way in order, so one number says what is stored.
 
-use crate::bounds::SAVE_WAIT_MS;
 use crate::books::ledger::Account;
+use crate::bounds::SAVE_WAIT_MS;
 use crate::cluster::waitlist::{Waitlist, Waits};
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::BTreeMap;
 
-/// One namespace.
+/// What waits in one namespace.
 #[derive(Debug)]
 struct Course {
     /// All of this shard is stored up to this ticket.
@@ -15,14 +15,14 @@ struct Course {
     parked: Waitlist,
 }
 
-/// Of a shard.
+/// All that waits on a shard.
 #[derive(Debug)]
 pub(crate) struct Saves {
     given: u64,
-    /// Of each namespace one like this.
+    /// Each namespace has an account like this one.
     acks: Account,
     courses: BTreeMap<Box<str>, Course>,
-    /// Found no room.
+    /// What found no room.
     surplus: Vec<Waits>,
 }
 
@@ -54,6 +54,7 @@ impl Saves {
             Some(course) => course.parked.put(ticket, what, now_ms),
             None => Some(what),
         };
+        // Its session ends, so nobody hears what it says.
         self.surplus.extend(surplus.map(Waits::emptied));
     }
 
@@ -69,10 +70,11 @@ impl Saves {
         };
         course.stored = course.stored.max(ticket);
         let stored = course.stored;
+        // What waits does not stand in the order of tickets: the one of a socket may be older than those before it.
         course.parked.all(|ticket| ticket <= stored)
     }
 
-    /// Nobody will store this one; what may leave now.
+    /// Nobody will store the word with this ticket; what may leave now.
     pub(crate) fn withdrawn(&mut self, ticket: u64) -> Vec<Waits> {
         let courses = self.courses.values_mut();
         courses

@@ -1,4 +1,4 @@
-//! Where letters go: to the shards that hold somebody a target may mean.
+//! The shards that letters go to: those with somebody that a target may mean.
 
 use crate::cluster::letter::{Found, Letter, More, Response, Return, RoundId, Scope, Target};
 use crate::cluster::wire::Ask;
@@ -33,7 +33,7 @@ impl Reach {
     }
 }
 
-/// Other shards that hold somebody the target may mean.
+/// Other shards that have somebody that the target may mean.
 pub(crate) fn shards_of(parts: &Parts, target: &Target<'_>) -> ShardSet {
     let mut set = ShardSet::default();
     if parts.ids.me.shards == 1 {
@@ -49,6 +49,7 @@ pub(crate) fn shards_of(parts: &Parts, target: &Target<'_>) -> ShardSet {
             RoomKind::Named,
             name,
         ));
+        // A socket's own room is on its shard, and no card tells of it.
         if let Some(id) = Id20::decode(name.as_bytes()) {
             let owner = id::socket_owner(&id);
             if owner.node == parts.ids.me.node && owner.shard < parts.ids.me.shards {
@@ -101,7 +102,7 @@ pub(crate) fn hand_on(parts: &mut Parts, shards: ShardSet, letter: &Arc<Letter>)
     wait_for(parts, shards);
 }
 
-/// Whoever speaks now goes on when the mailboxes of these shards are short.
+/// The client that speaks now is read again when the mailboxes of these shards are short.
 pub(crate) fn wait_for(parts: &mut Parts, shards: ShardSet) {
     let limits = &parts.books.config.limits;
     for shard in shards.iter() {
@@ -152,7 +153,7 @@ pub(crate) fn let_in(parts: &mut Parts, to: &Target<'_>, ask: Ask<'_>) {
     }
 }
 
-/// Something for one node. `false`: too much waits for other nodes.
+/// Tells one node something. `false`: too much waits for other nodes.
 pub(crate) fn tell_node(parts: &mut Parts, node: u16, to: &Target<'_>, ask: Ask<'_>) -> bool {
     let Some(away) = parts.away.as_mut().filter(|away| !away.is_full()) else {
         return false;
@@ -184,7 +185,7 @@ pub(crate) fn respond_away(parts: &mut Parts, of: RoundId, response: &Response) 
     }
 }
 
-/// The next page of a list is asked for. It always leaves: no more than one is asked for at a time.
+/// Asks for the next page of a list. The question always leaves: no more than one page is asked for at a time.
 pub(crate) fn ask_more_away(parts: &mut Parts, node: u16, shard: u16, more: &More) {
     if let Some(away) = &mut parts.away {
         let bytes = away.more(node, shard, more);
@@ -193,7 +194,7 @@ pub(crate) fn ask_more_away(parts: &mut Parts, node: u16, shard: u16, more: &Mor
     }
 }
 
-/// A step by which a shard takes a socket from one of another node. It always leaves: somebody waits, and claims are bounded.
+/// Sends a step by which a shard takes a socket from a shard of another node. It always leaves: somebody waits, and claims are bounded.
 pub(crate) fn step_away(parts: &mut Parts, node: u16, door: Door, step: &Return) {
     if let Some(away) = &mut parts.away {
         let bytes = away.step(node, door, step);
@@ -210,7 +211,7 @@ pub(crate) fn post_parcel(parts: &mut Parts) {
     }
 }
 
-/// Other nodes will be told whom this hub has members for.
+/// Other nodes will be told what this hub has members of.
 pub(crate) fn note_interest(parts: &mut Parts) {
     if let Some(away) = &mut parts.away {
         away.note(&mut parts.people.interest);

@@ -1,5 +1,5 @@
-//! What the hubs of one process share. Everything else belongs to one hub alone; this is touched by handshakes and, where a rate
-//! per user or address is set, by one compare of a number per message.
+//! What the hubs of one process share. Everything else belongs to one hub alone. Handshakes touch what is shared. Where a rate per user or
+//! address is set, each message does so by one compare of a number.
 
 use crate::access::addresses::Addresses;
 use crate::access::admission::Pressure;
@@ -23,13 +23,13 @@ use std::sync::{Arc, OnceLock};
 /// What the hubs of one process share.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Sockets that are not where their ids say.
+    /// Sockets that are on another shard than their ids say.
     pub whereabouts: Arc<Whereabouts>,
     /// Connections by address.
     pub addresses: Arc<Addresses>,
     /// How full the mailboxes of the shards are.
     pub loads: Arc<Loads>,
-    /// Where the members of rooms are.
+    /// The places of the members of rooms.
     pub(crate) directory: Arc<Directory>,
     /// What is kept of which events, since the first hub is there.
     pub keeping: Arc<OnceLock<Arc<Keeping>>>,
@@ -99,7 +99,7 @@ impl Process {
         named.collect()
     }
 
-    /// Of each limit that nodes share, what is left for those without a share.
+    /// What is left of each limit that nodes share for holders without a share of their own.
     pub fn rests(&self) -> Vec<handoff::Rest> {
         let rests = self.budgets.iter().flat_map(|budgets| budgets.rests());
         let rests = rests.map(|(kind, share)| handoff::Rest {
@@ -109,7 +109,7 @@ impl Process {
         rests.collect()
     }
 
-    /// Goes on with it.
+    /// Goes on with the rest of a limit.
     pub fn take_rest(&self, rest: &handoff::Rest) {
         let kind = u8::try_from(rest.kind).unwrap_or(u8::MAX);
         if let Some(budgets) = &self.budgets {
@@ -117,7 +117,7 @@ impl Process {
         }
     }
 
-    /// Goes on with one of them.
+    /// Goes on with a share of a limit.
     pub fn take_share(&self, share: &handoff::Share, now_us: u64) {
         let kind = u8::try_from(share.kind).unwrap_or(u8::MAX);
         if let Some(budgets) = &self.budgets {
@@ -125,12 +125,12 @@ impl Process {
         }
     }
 
-    /// Goes on with some of them.
+    /// Goes on with a page of limiter states.
     pub fn take_limiters(&self, page: &handoff::Limiters, now_us: u64) {
         self.meters.take(page, now_us);
     }
 
-    /// The same with limits that nodes share, as far as they are to.
+    /// The same, with the limits that nodes share by this configuration.
     #[must_use]
     pub fn sharing(mut self, config: &Config) -> Self {
         let budgets = Budgets::new(config, &self.addresses, &self.meters);
@@ -139,8 +139,8 @@ impl Process {
     }
 }
 
-/// Whether the log was told of a proxy that nobody trusts: of one on this machine or in a private network, where proxies are, and of one
-/// from elsewhere, which may be a client that pretends.
+/// Whether the log was told of a proxy that nobody trusts. Addresses of this machine and of private networks, where proxies are, count
+/// apart from all others, which may be clients that pretend.
 #[derive(Debug, Default)]
 pub struct Distrusted {
     near: AtomicBool,

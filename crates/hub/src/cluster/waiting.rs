@@ -1,4 +1,4 @@
-//! What is said to clients waits until other nodes know of them: the answer to a CONNECT with all that follows it, and the acks of joins.
+//! Words to clients that wait until other nodes know of them: the answer to a CONNECT with all that follows it, and the acks of joins.
 
 use crate::books::faults::{self, Fault};
 use crate::cluster::send::note_interest;
@@ -8,9 +8,10 @@ use crate::parts::Parts;
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 
-/// A socket is in its namespace, with its user and its first rooms, and its client is not told before this turn's flush: it
-/// hears of that once other nodes know. All that is said to the client follows that, in its order.
+/// A socket is in its namespace, with its user and its first rooms, and its client was told nothing yet. The client hears of it once other
+/// nodes know. All that is said to the client follows the welcome, in order.
 pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: SocketKey) {
+    // What the socket has just joined gets its tickets here.
     note_interest(parts);
     if let Some((namespace, ticket)) = deeds::ticket_of(parts, socket)
         && let Some(carrier) = hold(parts, session)
@@ -20,6 +21,7 @@ pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: Socket
         let output = Waits::Output(carrier);
         away.saves.park(&namespace, ticket, output, now_ms);
     }
+    // The output may wait for both, the store and other nodes: it leaves when both have let it go.
     let away = parts.away.as_mut();
     let ticket = away.and_then(|away| away.joins.ticket_of(socket));
     let Some(ticket) = ticket.filter(|_| !faults::is_back(Fault::WelcomeEarly)) else {
@@ -35,7 +37,7 @@ pub(crate) fn hold_welcome(parts: &mut Parts, session: SessionId, socket: Socket
     }
 }
 
-/// Nothing leaves for a client until it is released.
+/// Holds back all that is said to a client, until it is released as often as it was held.
 fn hold(parts: &mut Parts, session: SessionId) -> Option<Carrier> {
     let sessions = &mut parts.people.sessions;
     let key = sessions.key(session);
@@ -69,6 +71,7 @@ pub(crate) fn carry_over(parts: &mut Parts, session: SessionId, conn: ConnId) {
 
 /// Answers an event, once other nodes know what its client joined before.
 pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
+    // What the handler let the socket join before the ack gets its tickets here.
     note_interest(parts);
     deeds::before_ack(parts, to.socket);
     if let Some((namespace, ticket)) = deeds::ticket_of(parts, to.socket)
@@ -85,7 +88,7 @@ pub(crate) fn ack(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u
     ack_saved(parts, to, args, attachments);
 }
 
-/// All that its client did is stored; other nodes may not know it yet.
+/// Acks an event when all that its client did is stored. Other nodes may not know it yet.
 fn ack_saved(parts: &mut Parts, to: AckTo, args: &str, attachments: &[Vec<u8>]) {
     if let Some(away) = &mut parts.away
         && let Some(ticket) = away.joins.ticket_of(to.socket)

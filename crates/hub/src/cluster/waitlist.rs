@@ -1,7 +1,7 @@
-//! What is said to clients and waits: acks, and whole outputs. It stands in the order in which it came, each for one number.
+//! Words to clients that wait: acks, and whole outputs. They stand in the order in which they came, and each waits for one number.
 
-use crate::bounds::{CHORES_PER_TURN, PARKED_ACKS_MAX};
 use crate::books::ledger::{Account, Booked};
+use crate::bounds::{CHORES_PER_TURN, PARKED_ACKS_MAX};
 use crate::seam::event::AckTo;
 use crate::tables::slot::{ConnKey, SessionKey, SocketKey};
 use std::collections::VecDeque;
@@ -56,12 +56,12 @@ struct Parked {
     ticket: u64,
     due_ms: u64,
     what: Waits,
-    /// Given back when it leaves.
+    /// The room is given back when it leaves.
     #[expect(dead_code, reason = "it is held, not read")]
     booked: Booked,
 }
 
-/// Bounded, in number and in bytes.
+/// A list that is bounded in number and in bytes.
 #[derive(Debug)]
 pub(crate) struct Waitlist {
     wait_ms: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Waitlist {
 }
 
 impl Waitlist {
-    /// Nothing waits for longer.
+    /// `wait_ms`: nothing waits for longer.
     pub(crate) fn new(wait_ms: u64, account: Account) -> Self {
         Self {
             wait_ms,
@@ -98,7 +98,7 @@ impl Waitlist {
         None
     }
 
-    /// What waits for polls waits for a connection. How many times.
+    /// What waited for polls waits for a connection now; how many items moved.
     pub(crate) fn carry_over(&mut self, from: SessionKey, to: ConnKey) -> u16 {
         let mut moved = 0;
         for parked in &mut self.parked {
@@ -135,6 +135,7 @@ impl Waitlist {
 
     /// What waits for such a ticket, wherever it stands.
     pub(crate) fn all(&mut self, ready: impl Fn(u64) -> bool) -> Vec<Waits> {
+        // Where nothing waits for such a ticket, no list is made anew.
         if !self.parked.iter().any(|parked| ready(parked.ticket)) {
             return Vec::new();
         }

@@ -1,4 +1,5 @@
-//! Letters between nodes as bytes: `kind u8 | body`. Events keep their raw JSON: none is parsed on the way. A kind that this version does not know is told apart from bytes that were damaged.
+//! Letters between nodes as bytes: `kind u8 | body`. Events keep their raw JSON: none is parsed on the way. A kind that this version does
+//! not know is told apart from bytes that were damaged.
 
 use crate::bounds::SHARDS_MAX;
 use crate::cluster::letter::{
@@ -66,7 +67,7 @@ pub(crate) enum Post {
         shard: u16,
         word: Word,
     },
-    /// What these rooms keep is to be forgotten; without any, what the whole namespace does.
+    /// What these rooms keep is to be forgotten; without any, what the whole namespace keeps.
     Forget {
         of: Address,
         rooms: Vec<String>,
@@ -77,7 +78,7 @@ pub(crate) enum Post {
         parts: u16,
         response: Response,
     },
-    /// To this shard.
+    /// For this shard.
     More {
         shard: u16,
         more: More,
@@ -89,7 +90,7 @@ pub(crate) enum Post {
     },
 }
 
-/// What is asked for with the sockets of a target.
+/// What is to be done with the sockets of a target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask<'a> {
     Event(&'a Emit<'a>),
@@ -114,7 +115,7 @@ pub(crate) enum Ask<'a> {
         shard: u16,
         word: &'a Word,
     },
-    /// To forget what these rooms keep; without any, what the whole namespace does.
+    /// An order to forget what these rooms keep; without any, what the whole namespace keeps.
     Forget(&'a [&'a str]),
 }
 
@@ -371,6 +372,7 @@ impl Reader<'_> {
     fn stamped(&mut self, to: Address, node: u16) -> Option<Broadcast> {
         let shard = self.small()?;
         let stamp = Stamp {
+            // A letter has a stamp of its own node only, so it does not name the node.
             from: Place { node, shard },
             life: ShardLife(self.number()?),
             number: self.number()?,
@@ -414,6 +416,7 @@ impl Reader<'_> {
                 Order::Broadcast(self.event(of)?, Some(round))
             }
             KEPT => {
+                // What such a node keeps of it is not needed: the home of this node keeps it for itself.
                 self.flag()?;
                 self.bytes()?;
                 Order::Broadcast(self.event(of)?, None)
@@ -485,6 +488,7 @@ impl Reader<'_> {
     }
 
     fn response(&mut self) -> Option<Post> {
+        // Nodes without pages send the bit back with the number.
         let shard = self.small()? & !PAGES;
         let (round, parts) = (self.number()?, self.small()?);
         let response = match self.byte()? {

@@ -1,5 +1,5 @@
-//! What requests are answered: responses and what becomes of the connection behind them, the errors of Engine.IO (protocol 3.2), the
-//! header lines of CORS.
+//! The answers to requests: responses and what becomes of the connection after them, the errors of Engine.IO (protocol 3.2), the header
+//! lines of CORS.
 
 use crate::books::Books;
 use crate::books::config::{Config, Cors};
@@ -40,7 +40,8 @@ impl Answers<'_> {
         let Some(slot) = self.line.conns.get_mut(conn) else {
             return;
         };
-        // While sessions are being closed, one that polls asks for its end on the connection it has: no new one is accepted.
+        // While sessions are being closed, a client that polls learns of its end on the connection that it has: no new one is accepted.
+        // Answers are the last ones after that.
         let drained = self.line.answers_are_last;
         debug_assert!(!matches!(slot.state, State::Finishing | State::Linger));
         let end = slot.exchange.end(!slot.unread.has_ended() && !drained);
@@ -74,8 +75,8 @@ impl Answers<'_> {
         self.respond(conn, status, "text/plain", extra.as_bytes(), text);
     }
 
-    /// The request was accepted and its body is still to come: a client that waits to be asked for it need not do so until
-    /// it loses patience (RFC 9110 §10.1.1).
+    /// Asks for the body of a request that was accepted, if its client waits to be asked (RFC 9110 §10.1.1). Otherwise the client would
+    /// wait until it loses patience.
     pub(crate) fn ask_for_body(&mut self, conn: ConnId, head: &Head<'_>) {
         let reads_on = self
             .line
@@ -144,7 +145,7 @@ impl Answers<'_> {
         self.respond(conn, 417, "text/plain", &extra, b"");
     }
 
-    /// A method that no request here has. A handshake by another one than GET is `BadMethod`, as clients know it.
+    /// Answers a method that no request here has. A handshake by another method than GET is `BadMethod`, as clients know it.
     pub(crate) fn refuse_method(&mut self, conn: ConnId, head: &Head<'_>) {
         self.books.counts.shed += 1;
         let mut extra = cors_headers(&self.books.config, head);
@@ -156,7 +157,7 @@ impl Answers<'_> {
         self.respond(conn, 405, "application/json", &extra, body);
     }
 
-    /// For those who come back before the process is gone: not until then, and not all at once.
+    /// Answers a client that comes back before the process is gone. It is to wait until then, and not all clients are to come at once.
     pub(crate) fn refuse_draining(&mut self, conn: ConnId, delay_ms: u64) {
         self.books.counts.shed += 1;
         let seconds = delay_ms.div_ceil(1000);
@@ -168,7 +169,7 @@ impl Answers<'_> {
         if let Some(slot) = self.line.conns.get_mut(conn) {
             slot.exchange.be_last();
         }
-        // Not all at once.
+        // The clients that are turned away are not to come back all at once.
         let [dice] = self.ids.random();
         let seconds = 1 + u64::from(dice % RETRY_SPREAD_S);
         self.respond_retry(conn, 503, seconds, text);
@@ -192,6 +193,7 @@ impl Answers<'_> {
         } else if let Some(asked) = head.header("access-control-request-headers") {
             extra.extend_from_slice(b"Access-Control-Allow-Headers: ");
             extra.extend_from_slice(asked);
+            // The answer repeats the request's header: a cache must not give it to other requests (RFC 9110 §12.5.5).
             extra.extend_from_slice(b"\r\nVary: Access-Control-Request-Headers\r\n");
         }
         self.respond(conn, 204, "", &extra, b"");
@@ -216,6 +218,7 @@ pub(crate) fn cors_headers(config: &Config, head: &Head<'_>) -> Vec<u8> {
         Cors::Off => Vec::new(),
         Cors::Any => b"Access-Control-Allow-Origin: *\r\n".to_vec(),
         Cors::Origins(_) => {
+            // An answer without the next line depends on the origin as well (RFC 9110 §12.5.5).
             let mut extra = b"Vary: Origin\r\n".to_vec();
             let origin = head.header("origin").unwrap_or_default();
             if config.cors.names(origin) {

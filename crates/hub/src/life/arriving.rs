@@ -37,7 +37,7 @@ use std::net::IpAddr;
 use wire::base64url::Id20;
 use wire::engineio::Revision;
 
-/// Makes the session of a record; its connections, whose streams come next, in the order of [`handoff::Session::conns`].
+/// Makes the session of a record, and gives its connections in the order of [`handoff::Session::conns`]: their streams come next.
 pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec<ConnId>, Unable> {
     let known = all_protocols().find(|one| handing::protocol(*one) == record.protocol);
     let protocol = known.ok_or_else(|| Unable(format!("protocol {}", record.protocol)))?;
@@ -69,6 +69,7 @@ pub(crate) fn arrive(parts: &mut Parts, record: &handoff::Session) -> Result<Vec
     if let Some(polling) = &record.polling {
         go_on_polling(parts, session, polling, &mut conns)?;
     }
+    // The transport is known before the sockets: how they are told things depends on it.
     for socket in &record.sockets {
         open_socket(parts, session, socket)?;
     }
@@ -121,13 +122,14 @@ fn open_probe(parts: &mut Parts, record: &handoff::Probe) -> Result<Probe, Unabl
     })
 }
 
-/// The rest of its body has its time anew.
+/// Makes the connection of a POST whose body is half there. The rest of the body has its time anew.
 fn open_post(parts: &mut Parts, record: &handoff::Post) -> Result<Post, Unable> {
     let (Some(carried), Some(peer)) = (&record.conn, address(&record.peer)) else {
         return Err(Unable("the POST that it brings".to_owned()));
     };
     let state = State::Body { len: record.left };
     let conn = open_conn(parts, carried, peer, state);
+    // 0 would mean that nothing is incomplete.
     let now_ms = parts.clock.now.mono_ms;
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.exchange = Exchange::under_way(record.keep_alive);
@@ -179,6 +181,7 @@ pub(crate) fn tell(stage: &mut Stage, record: &handoff::Session) {
                 continue;
             };
             let waits = asking::go_on_with(&mut stage.parts, asked.id, (key, token), asked.left_ms);
+            // Too many answers are waited for here, or somebody else owes one under this id: the question ends as one without an answer.
             if !waits {
                 stage.call(None, |handler, cx| handler.ack_timed_out(cx, key, token));
             }
@@ -230,6 +233,7 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
     let Some(slot) = parts.line.conns.get_mut(conn) else {
         return conn;
     };
+    // It counts with its address, but is not refused for that: the process before has let it in.
     parts.access.count(&parts.books.config, slot, peer);
     slot.state = state;
     slot.exchange = Exchange::under_way(false);
@@ -244,7 +248,7 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
     parts.books.counts.deflate_websockets += u64::from(carried.inflates);
     if !carried.input.is_empty() {
         slot.unread.keep(Box::new(carried.input.clone()));
-        // It may be whole: the process before did not come to it.
+        // The input may be whole: the process before did not come to it.
         parts.line.intake.go_on(conn, slot);
     }
     let units = units(parts, &carried.output);
@@ -298,6 +302,7 @@ fn fate(number: u32) -> Fate {
         3 => SlowConsumer::DropNewest,
         _ => return Fate::Fixed,
     };
+    // Keys of events are hashes of the process before (`handing::fate`).
     Fate::Event { policy, key: 0 }
 }
 
@@ -357,7 +362,7 @@ fn session(
     session
 }
 
-/// It has used of rates what it had used there.
+/// What a session has used of its rates in the process before counts here, too (ADR 83).
 fn set_dues(parts: &Parts, session: &mut Session, dues: &handoff::Dues) {
     let (meters, now_us) = (&parts.access.meters, parts.clock.now_us());
     let own = meters.session.as_ref();
@@ -430,6 +435,7 @@ fn open_socket(
             parts.rooms.own_room(&mut parts.people, index, &name);
         }
     }
+    // The lifeline comes after the rooms: the journal has these joins already, and writes down those of a socket with a lifeline.
     if let Some(lifeline) = &record.lifeline {
         tie(parts, index, lifeline)?;
     }
@@ -441,7 +447,7 @@ fn open_socket(
     Ok(())
 }
 
-/// Its client comes back by the store, as before.
+/// The client of a socket comes back by the store, as before.
 fn tie(parts: &mut Parts, index: SocketId, record: &handoff::Lifeline) -> Result<(), Unable> {
     let deed = Deed::read(&mut Reader(&record.deed), record.fence);
     let Some((pid, deed)) = Pid::read(&record.pid).zip(deed) else {
@@ -454,6 +460,7 @@ fn tie(parts: &mut Parts, index: SocketId, record: &handoff::Lifeline) -> Result
         pid,
         life: Life::of_deed(deed),
         uid: record.uid.as_deref().map(Into::into),
+        // A pong to a ping of the process before proves nothing about what that one said after the ping.
         since_ms: now_ms,
         recovered: false,
         is_heir: true,
@@ -499,12 +506,12 @@ fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
             let left_ms = interval_ms.saturating_sub(silent_ms);
             (SessionTimer::Ping(heart.step()), left_ms)
         }
-        // Its last beat is known.
+        // The record says how long ago the last beat was.
         (false, false) if slot.language.protocol() == Protocol::EventStream => {
             let left_ms = interval_ms.saturating_sub(silent_ms);
             (SessionTimer::PlainPing(heart.step()), left_ms)
         }
-        // Those who talk are not pinged: the beat goes on, and nothing says how long ago the last one was.
+        // A client that talks is not pinged, and nothing says when its last beat was: the beat goes on from the last ping.
         (false, false) => {
             let left_ms = interval_ms - silent_ms % interval_ms;
             (SessionTimer::PlainPing(heart.step()), left_ms)
@@ -519,6 +526,7 @@ fn arm(parts: &mut Parts, session: SessionId, record: &handoff::Session) {
     let upgrade_ms = config.upgrade_timeout.as_millis() as u64;
     let timers = &mut parts.clock.timers.sessions;
     timers.arm_odd(kind, now_ms + left_ms, key);
+    // The record does not say how long the client has been without a namespace: its time begins anew.
     if joins {
         timers.arm_odd(SessionTimer::Connect, now_ms + connect_ms, key);
     }

@@ -1,9 +1,9 @@
-//! Where a namespace's events stand in one stream that all nodes read: what is said goes there first, what is known of sockets is stored there
-//! before their clients are told, and a client whose node died gets its socket from there. ADR 62.
+//! Namespaces whose events stand in one stream that all nodes read. What is said goes there first. What is known of sockets is stored there
+//! before their clients are told. A client whose node died gets its socket from there. ADR 62.
 
-use crate::bounds::RENEWED_PER_TURN_MAX;
 use crate::books::close::CloseReason;
 use crate::books::faults::{self, Fault};
+use crate::bounds::RENEWED_PER_TURN_MAX;
 use crate::cluster::adoption;
 use crate::cluster::letter::ChronicleNews;
 use crate::cluster::waiting;
@@ -20,7 +20,7 @@ use crate::tables::slot::{SessionId, SocketKey};
 
 // ---- what is known of sockets -------------------------------------------------------------------------------------------------
 
-/// At the end of a turn: what changed leaves for the store.
+/// What changed leaves for the store, at the end of a turn. Gaps come first, because they change what is stored.
 pub(crate) fn save(parts: &mut Parts) {
     let again = parts
         .away
@@ -36,7 +36,7 @@ pub(crate) fn save(parts: &mut Parts) {
     let dirty = recovery.streams.take_dirty();
     for (socket, ticket) in dirty {
         let Some(saving) = saving(parts, socket, ticket) else {
-            // Nothing is stored of it, so nobody says that it is.
+            // Nothing of the socket is stored, so no word of the store would let go what waits for this ticket.
             withdraw(parts, ticket);
             continue;
         };
@@ -54,7 +54,7 @@ pub(crate) fn save(parts: &mut Parts) {
     }
 }
 
-/// What the store lost of sockets is stored anew as fast as it takes it: all at once would find no room.
+/// Sockets that the store lost are stored anew as fast as it takes them: all at once would find no room.
 fn renew(parts: &mut Parts) {
     let Some(recovery) = &mut parts.recovery else {
         return;
@@ -86,12 +86,13 @@ fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
     })
 }
 
-/// What changed cannot be stored: the socket cannot come back, and its session ends, so that its client knows.
+/// A change cannot be stored, so the socket cannot come back. Its session ends, so that the client knows.
 fn abandon(parts: &mut Parts, socket: SocketKey) {
     let Some(slot) = parts.people.sockets.live_mut(socket) else {
         return;
     };
     let session = slot.session;
+    // Without its lifeline the end of the session keeps nothing of it.
     let lifeline = slot.extra.as_mut().and_then(|extra| extra.lifeline.take());
     if let Some(lifeline) = lifeline {
         let label = parts.people.label_of(socket);
@@ -105,6 +106,7 @@ fn abandon(parts: &mut Parts, socket: SocketKey) {
             recovery.live.remove(&lifeline.pid);
         }
     }
+    // A stock client comes back by itself after a lost transport, and not after a DISCONNECT.
     ending::close_session(parts, session, CloseReason::TransportClose);
 }
 
@@ -149,6 +151,7 @@ fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
+    // The claim raised the fence: a socket that came back here by that claim or a later one has no smaller number.
     let is_older = |deed: Option<&Deed>| deed.is_some_and(|deed| deed.fence < fence);
     if recovery.parked.deed_is(pid, is_older) {
         recovery.parked.remove(pid);
@@ -165,18 +168,19 @@ fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
         }
         if let Some(slot) = parts.people.sockets.live_mut(socket) {
             let session = slot.session;
-            // Nothing is kept of it here.
+            // Nothing is kept of the socket here: another node has it.
             slot.extra.as_mut().and_then(|extra| extra.lifeline.take());
             ending::close_session(parts, session, CloseReason::TransportClose);
         }
     }
 }
 
-/// What the store had up to a number may be lost, and is stored anew from what is here. Until then nobody believes it.
+/// What the store had up to a number may be lost. It is stored anew from what is here, and until then nobody believes the store.
 fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     let Some(recovery) = &mut parts.recovery else {
         return;
     };
+    // Records that leave from now on are of the new generation: an older one is not believed (ADR 62).
     recovery.streams.begin_era(namespace, era);
     // Other nodes may have been sent what this one was not.
     recovery.journal.breaks(parts.clock.now.mono_ms);
@@ -195,7 +199,7 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     }
 }
 
-/// Events that were for sockets of the namespace did not come here: all their clients are to know, also those that cannot come back.
+/// Events for sockets of the namespace did not come here. All their clients are to know, also those that cannot come back.
 fn missed(parts: &mut Parts, namespace: &str, upto: u64) {
     let Some(recovery) = &mut parts.recovery else {
         return;
@@ -221,14 +225,14 @@ fn offered(parts: &mut Parts, number: u64, record: &Record) {
     if !recovery.expect_adopted(number, record) {
         return;
     }
-    // This shard is listed for its rooms before anybody reads on.
+    // This shard is listed for the record's rooms before the stream is read on.
     parking::settle(parts);
     if let Some(chronicle) = parts
         .recovery
         .as_ref()
         .and_then(|all| all.streams.chronicle.as_ref())
     {
-        // Without room for it the claim ends by its time.
+        // If the word finds no room, the claim ends by its deadline.
         let _ = chronicle.ask(ChronicleQuestion::Listed { shard, number });
     }
 }

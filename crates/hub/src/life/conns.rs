@@ -1,8 +1,8 @@
 //! Connections that come and go: the addresses that they are counted with, and what they leave behind.
 
 use crate::books::close::CloseReason;
-use crate::bounds::CROWD_SLACK;
 use crate::books::metrics::Limit;
+use crate::bounds::CROWD_SLACK;
 use crate::clients::conn::{Conn, State};
 use crate::parts::Parts;
 use crate::seam::effect::Effect;
@@ -19,6 +19,7 @@ pub(crate) fn enter_address(parts: &mut Parts, conn: ConnId, peer: IpAddr) {
     let count = parts.access.count(&parts.books.config, slot, peer);
     let share = parts.access.conns_max(&parts.books.config, peer, count);
     slot.origin.be_crowded(count > share);
+    // Up to here a newcomer is told why it is refused, which costs more than a close: a flood gets no answer.
     if count > max.saturating_mul(2).saturating_add(CROWD_SLACK) {
         parts.books.counts.hit(Limit::ConnsPerAddress);
         parts.books.counts.close(CloseReason::TooManyConnections);
@@ -55,8 +56,8 @@ fn take_out(parts: &mut Parts, conn: ConnId) -> Option<Conn> {
     Some(slot)
 }
 
-/// Drops the oldest connection from the reserve that has shown no session and no probe: it is silent, or it was refused and keeps its
-/// side open.
+/// Drops the oldest connection from the reserve that has shown no session and no probe. It is silent, or it was refused and keeps its side
+/// open.
 pub(crate) fn make_way(parts: &mut Parts) -> bool {
     let conns = &parts.line.conns;
     let oldest = parts.access.reserve.give_way(|conn| {

@@ -1,7 +1,7 @@
-//! What is said where all nodes read one stream, and what is known of sockets there, on their way to the store. ADR 62.
+//! Where all nodes read one stream: what is said there and what is known of sockets, on the way to the store. ADR 62.
 
-use crate::bounds::{CLAIM_MS, RENEW_PAUSE_MS, UNTOLD_MS};
 use crate::books::faults::{self, Fault};
+use crate::bounds::{CLAIM_MS, RENEW_PAUSE_MS, UNTOLD_MS};
 use crate::cluster::letter::Target;
 use crate::cluster::send::Reach;
 use crate::cluster::wire::{self, Ask};
@@ -23,11 +23,12 @@ pub(crate) fn of<'a>(parts: &'a Parts, namespace: &str) -> Option<&'a Arc<Chroni
     chronicle::of(&parts.recovery.as_ref()?.streams.chronicle, namespace)
 }
 
-/// Takes an event that is to stand in the stream; it comes back from there. `None`: it is none.
+/// Takes an event that is to stand in the stream, from where it comes back. `None`: the event does not go there.
 pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Option<Reach> {
+    // A volatile event is for this moment only and is not kept (ADR 62).
     of(parts, to.namespace).filter(|_| !event.volatile)?;
     if to.scope == Scope::Node {
-        // All nodes would get it from there.
+        // All nodes would read it there.
         parts.books.counts.away_refused += 1;
         return Some(Reach::Nobody);
     }
@@ -49,11 +50,12 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
     Some(reach)
 }
 
-/// The next word for the stream, so that it is known again: one whose answer is lost is written once more. It replaces the event's spot on a
-/// bus: a command that two nodes carry out stands in the stream twice. `None`: not all nodes can read it.
+/// The spot of the next word for the stream: a word whose answer is lost is written once more, and readers know it by the spot. It replaces
+/// the event's spot on a bus, so a command that two nodes carry out stands in the stream twice. `None`: not all nodes can read spots.
 fn word(parts: &mut Parts, namespace: &str) -> Option<Spot> {
     let reads = parts.away.as_ref().is_some_and(|away| away.reads_spots());
     let recovery = parts.recovery.as_mut().filter(|_| reads)?;
+    // The random name of the journal stands for this life of the shard, in which words are counted from 1.
     let shard = recovery.journal.position(0).log;
     Some(Spot::of_word(
         shard,
@@ -62,8 +64,8 @@ fn word(parts: &mut Parts, namespace: &str) -> Option<Spot> {
     ))
 }
 
-/// A client is told that what it said is there when its record is stored, which stands behind that. HOT PATH: one test where nobody comes
-/// back.
+/// An ack says that the client's event is stored. The client's record is written after the event, so the ack waits for the record. HOT
+/// PATH: one test where nobody comes back.
 #[inline]
 pub(crate) fn before_ack(parts: &mut Parts, socket: SocketKey) {
     if parts.recovery.is_none() || faults::is_back(Fault::AckEarly) {
@@ -75,7 +77,8 @@ pub(crate) fn before_ack(parts: &mut Parts, socket: SocketKey) {
     }
 }
 
-/// An order to sockets: those that are nowhere now carry it out when they come back. One to those of this node alone is not for them.
+/// Puts an order to sockets into the stream: a socket that is nowhere now carries it out when it comes back. An order to sockets of this
+/// node alone does not go there.
 pub(crate) fn order(parts: &Parts, to: &Target<'_>, ask: Ask<'_>) -> Reach {
     let everywhere = to.scope == Scope::Everywhere;
     let Some(chronicle) = of(parts, to.namespace).filter(|_| everywhere) else {
@@ -112,6 +115,7 @@ pub(crate) fn begin(
     namespace: &str,
     members: impl Iterator<Item = Membership>,
 ) {
+    // The socket is listed by now: each event after this number is sent to this shard (ADR 62).
     let begun = of(parts, namespace).map(|chronicle| chronicle.passed(namespace));
     if let Some(begun) = begun {
         let deed = Deed::new(begun, members);
@@ -161,7 +165,7 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
     let Some(away) = &mut parts.away else {
         return;
     };
-    // Its own: others may be stored earlier.
+    // Each word has a ticket of its own: words of other sockets may be stored earlier.
     let ticket = away.saves.ticket();
     let Some(deed) = deed(parts, socket) else {
         return;
@@ -175,7 +179,7 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
     }
 }
 
-/// Whether its client may lack something that it does not know of: nobody is to take it from the store then.
+/// Notes whether a client may lack something that it does not know of. If so, nobody is to take its socket from the store.
 pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
     let namespace = parts.people.label_of(socket).unwrap_or_default();
     let passed = of(parts, &namespace).map(|chronicle| chronicle.passed(&namespace));
@@ -186,10 +190,10 @@ pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
         return;
     }
     if !is_doubted {
-        // The process before may have known more of what nobody knows.
+        // A doubted deed that came from the process before has lost its floor on the way (`Deed::write`).
         deed.forgets(passed);
     }
-    // A whole room may lose something at once: that is stored as fast as the store takes it.
+    // A whole room may lose something at once: its sockets are stored as fast as the store takes them.
     if let Some(recovery) = &mut parts.recovery {
         recovery.streams.renew(&namespace, socket);
     }
@@ -198,6 +202,7 @@ pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
 /// A socket came back: the store is told that it is here.
 pub(crate) fn resume(parts: &mut Parts, socket: SocketKey) {
     if let Some(deed) = deed(parts, socket) {
+        // `touch` skips a deed that is dirty, and this one is to be stored in any case.
         (deed.is_dirty, deed.is_doubted) = (false, false);
     }
     touch(parts, socket);
@@ -206,7 +211,7 @@ pub(crate) fn resume(parts: &mut Parts, socket: SocketKey) {
 /// A client will not come back to its socket.
 pub(crate) fn ended(parts: &Parts, namespace: &str, pid: Pid, deed: Option<&Deed>) {
     if let (Some(chronicle), Some(deed)) = (of(parts, namespace), deed) {
-        // What finds no room ends by itself some time later.
+        // If the word finds no room, the record ends by itself some time later.
         let _ = chronicle.push(ChronicleWord::Ended {
             namespace: namespace.to_owned(),
             pid: pid_text(pid),
@@ -225,20 +230,20 @@ pub(crate) fn confirm(parts: &mut Parts, socket: SocketKey, pinged_ms: u64) {
     let recover = parts.books.config.recovery.of(&namespace);
     let every_ms = recover.map_or(u64::MAX, |recover| recover.window.as_millis() as u64 / 4);
     let chronicle = of(parts, &namespace).map(Arc::clone);
-    // While nothing is stored, nothing is told.
+    // While the store takes nothing, it is told nothing.
     let Some(chronicle) = chronicle.filter(|all| all.is_open(&namespace)) else {
         return;
     };
     let number = parts.recovery.as_ref().and_then(|recovery| {
         let place = chronicle.place(&namespace)?;
         let before = recovery.streams.marks.before(place, pinged_ms);
-        // Where nothing was ever said there are no marks, and records end without being told of.
+        // Where nothing was ever said there are no marks, but a record that the store hears nothing of ends.
         before.or((chronicle.passed(&namespace) == 0).then_some(0))
     });
     let extra = parts.people.sockets.live_mut(socket);
     let extra = extra.and_then(|slot| slot.extra.as_mut());
     let lifeline = extra.and_then(|extra| extra.lifeline.as_mut());
-    // The client may not have had what it was told when it came, as that ping came.
+    // A ping from before the socket came back proves nothing about what it was told then.
     if let (Some(lifeline), Some(number)) = (lifeline, number)
         && let (pid, since_ms) = (lifeline.pid, lifeline.since_ms)
         && pinged_ms > since_ms
@@ -248,12 +253,12 @@ pub(crate) fn confirm(parts: &mut Parts, socket: SocketKey, pinged_ms: u64) {
         let silent_ms = now_ms.saturating_sub(deed.told_ms.max(since_ms));
         let is_old = silent_ms > every_ms.saturating_mul(4).saturating_add(UNTOLD_MS);
         if is_old && !std::mem::replace(&mut deed.is_renewed, true) {
-            // The store may have forgotten it meanwhile: it is stored anew, and told of with the next pong.
+            // The store may have forgotten the record meanwhile: it is stored anew, and the place is told with the next pong.
             return touch(parts, socket);
         }
         deed.is_renewed = false;
         deed.told_ms = now_ms;
-        // It is told again with a later pong.
+        // A word that finds no room is said again with a later pong.
         let _ = chronicle.push(ChronicleWord::Arrived {
             namespace: namespace.to_string(),
             pid: pid_text(pid),
@@ -263,7 +268,7 @@ pub(crate) fn confirm(parts: &mut Parts, socket: SocketKey, pinged_ms: u64) {
     }
 }
 
-/// If this node does not have its socket, the store is asked under this number.
+/// Notes that the store is asked under this number if this node does not have the client's socket.
 pub(crate) fn remember(
     parts: &mut Parts,
     number: Option<u64>,
@@ -284,7 +289,7 @@ pub(crate) fn remember(
     recovery.takings.remember(number, adopting)
 }
 
-/// No shard of this node has it: the store is asked. `false`: it cannot be.
+/// Asks the store for a socket that no shard of this node has. `false`: it cannot be asked.
 pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
     let bytes_max = parts.books.config.limits.outbox_bytes_max / 2;
     let (shard, now_ms) = (parts.ids.me.shard, parts.clock.now.mono_ms);
@@ -309,6 +314,7 @@ pub(crate) fn ask(parts: &mut Parts, number: u64) -> bool {
             }))
     });
     adopting.is_asked = is_asked;
+    // The store has its whole time, whatever the shards took of theirs.
     adopting.deadline_ms = now_ms + CLAIM_MS;
     if !is_asked {
         recovery.takings.end_adopting(number);

@@ -28,9 +28,10 @@ pub(crate) fn remove_session(parts: &mut Parts, index: SessionId) -> Option<Sess
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
     meters.book_rest(&mut parts.people, now_us, index, None);
+    // `release_polling` takes the place where the probe stands.
     let probe = parts.people.sessions.get(index)?.probe();
     question::forget_questions(parts, index, DisconnectReason::TransportClose);
-    // Nothing that is still in flight for it may reach the next owner of the slot.
+    // Nothing that is still under way for this session may reach the next owner of its slot.
     release_polling(parts, index);
     if let Some(probe) = probe {
         abort_upgrade(parts, index, probe);
@@ -57,7 +58,9 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
         parts.people.note_parted(session, namespace);
         parts.people.note_left(index);
     }
+    // Its rooms are written down before anything is taken from it.
     let is_kept = parking::park(parts, index, how);
+    // Presence shows a lost user as here for a while, also where no socket is kept (ADR 44).
     let may_return = is_kept || how.may_return() && parts.people.user_of(index).is_some();
     let now_us = parts.clock.now_us();
     let meters = &parts.access.meters;
@@ -65,7 +68,11 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     tokens::forget_expiry(&mut parts.clock, &parts.people, index);
     asking::forget_acks(parts, parts.people.sockets.key(index));
     parts.people.part_socket(index);
-    let peer = parts.people.sessions.get(session).map(|slot| slot.client.peer());
+    let peer = parts
+        .people
+        .sessions
+        .get(session)
+        .map(|slot| slot.client.peer());
     let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
     parts.books.counts.disconnects += 1;
     let notice = Notice::Disconnected {
@@ -83,7 +90,7 @@ pub(crate) fn retire_socket(parts: &mut Parts, index: SocketId, how: Departure) 
     parts.outbound.tell(told);
 }
 
-/// What a retired socket keeps until its handler has seen it: its rooms and its user.
+/// Takes from a retired socket what it kept until its handler was told: its rooms and its user.
 pub(crate) fn part_socket(
     rooms: &mut Rooms,
     people: &mut People,
@@ -100,8 +107,8 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
         return;
     };
     let (state, session, waiting) = (slot.state, slot.session, slot.outbox.waiting_bytes());
-    // Packets in an answer that the kernel did not take whole are lost, and with them the stream (protocol 3.3). One that it took
-    // counts as delivered: proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
+    // An answer that the kernel did not take whole is lost with its packets, and so is the session (protocol 3.3). An answer that it took
+    // counts as delivered, because proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
     let undelivered = slot.origin.is_relayed() && reason == CloseReason::TransportError;
     let lost = undelivered || !slot.outbox.is_empty();
     let answered = parts.line.polls.sent_on(conn);
@@ -114,10 +121,12 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
         State::WebSocket | State::Stream => {
             let is_open = parts.people.sessions.is_open(session);
             close_session(parts, session, reason);
+            // The end was noted when the connection was gone already, so what waited on it is added.
             if is_open {
                 parts.books.ends.had_waiting(waiting);
             }
         }
+        // A session whose poll or POST is cut is gone, as with Node's server (protocol 3.3).
         State::Poll | State::Body { .. } | State::ChunkedBody => {
             forget_request(&mut parts.people, session, conn);
             close_session(parts, session, reason);
@@ -131,6 +140,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
 pub(crate) fn lost_in_writing(parts: &mut Parts, conn: ConnId) {
     let answered = parts.line.polls.sent_on(conn);
     lost(parts, conn, CloseReason::TransportError);
+    // A write that failed has emptied the outbox, so `lost` took the answer for delivered.
     answer_lost(parts, answered, CloseReason::TransportError);
 }
 
@@ -150,7 +160,7 @@ pub(crate) fn disconnect_selected(parts: &mut Parts, of: &Target<'_>, close: boo
     }
 }
 
-/// The server ends a membership: DISCONNECT packet, and with `close` the transport behind it.
+/// The server ends a membership: it sends a DISCONNECT packet, and with `close` it ends the transport after it.
 pub(crate) fn disconnect_socket(
     parts: &mut Parts,
     index: SocketId,
@@ -165,6 +175,7 @@ pub(crate) fn disconnect_socket(
         return;
     };
     let engineio = slot.language.protocol().is_engineio();
+    // A plain session has one socket, and no word that ends it alone.
     let close = close || !engineio;
     let why = why.or(close.then_some(CloseReason::ServerClose));
     let indices = if close {
@@ -174,6 +185,7 @@ pub(crate) fn disconnect_socket(
     };
     for index in indices {
         if engineio {
+            // The packet comes first: a retired socket gets nothing any more.
             send_disconnect(parts, index);
         }
         retire_socket(parts, index, Departure::ByServer(why));
@@ -196,7 +208,7 @@ fn send_disconnect(parts: &mut Parts, index: SocketId) {
     parts.speaker().say(session, &word);
 }
 
-/// The connection of a request of this session is gone: its slot may soon be another's.
+/// The connection of a request of this session is gone: its slot may soon belong to another one.
 fn forget_request(people: &mut People, session: SessionId, conn: ConnId) {
     let Some(polling) = people.sessions.polling(session) else {
         return;
@@ -221,8 +233,8 @@ fn close_polling(parts: &mut Parts, session: SessionId) {
     );
 }
 
-/// The client broke Engine.IO's own rules, and its session is gone: a poll that waits is told so, and from then on nobody
-/// knows the sid, as with Node's server (protocol 3.3). A broken Socket.IO packet ends a session in the orderly way instead.
+/// The client broke Engine.IO's own rules, so its session is gone. A poll that waits is told so, and from then on nobody knows the sid, as
+/// with Node's server (protocol 3.3). A broken Socket.IO packet ends a session in the orderly way instead.
 pub(crate) fn end_violated(parts: &mut Parts, session: SessionId) {
     let Some(polling) = parts.people.sessions.polling(session) else {
         return;
@@ -257,6 +269,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     let polling = slot.polling.as_ref();
     let waiting = polling.is_some_and(|polling| polling.get.is_some());
     parts.books.counts.close(reason);
+    // The portrait needs the sockets, which leave below.
     let ended = portrait(parts, session, reason);
     if parts.traces.is_on() {
         let waiting = ended.as_ref().map_or(0, |ended| ended.waiting_bytes);
@@ -274,6 +287,7 @@ pub(crate) fn close_session(parts: &mut Parts, session: SessionId, reason: Close
     if let Some(conn) = conn {
         close_transport(parts, conn, joined, reason);
     }
+    // A client whose poll waits can still be told.
     let gone = !waiting && is_gone(reason);
     // Between `3probe` and `5` the client polls no more: what is queued, and the close, reach it by the new WebSocket.
     if let Some(probe) = probe
@@ -352,7 +366,7 @@ fn close_transport(parts: &mut Parts, conn: ConnId, joined: bool, reason: CloseR
         Some(State::WebSocket) if !lost => parts.line.reply(conn, |out| {
             close::write(out, reason.close_code(), reason.text())
         }),
-        // Programs are not told why a stream ends; people who look are. Before the client was let in there is none.
+        // A comment of the stream: programs do not get it, people who look see it. Before the client was let in there is no stream.
         Some(State::Stream) if joined && !lost => parts.line.reply(conn, |out| {
             out.extend_from_slice(format!(": {}\n\n", reason.text()).as_bytes());
         }),
@@ -371,6 +385,7 @@ fn release_polling(parts: &mut Parts, session: SessionId) {
         return;
     };
     for conn in [polling.waiting(), polling.post.conn].into_iter().flatten() {
+        // The slot may serve another request by now.
         let serves = parts.line.conns.get(conn).is_some_and(|slot| {
             let asks = matches!(
                 slot.state,

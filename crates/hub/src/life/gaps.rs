@@ -1,4 +1,4 @@
-//! A client that may come back counts on having all: it is told when something is missing although it stayed.
+//! A client that may come back counts on having all. It is told when something is missing although it stayed. ADR 67.
 
 use crate::bounds::GAP_ROOMS_MAX;
 use crate::cluster::letter::Address;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::json;
 use wire::socketio::PacketType;
 
-/// Events were dropped that a slow session should have got: its sockets are told of which rooms they may have been.
+/// Events were dropped that a slow session should have got. Its sockets are told which rooms these may have been for.
 pub(crate) fn tell(parts: &mut Parts, session: SessionId) {
     if parts.recovery.is_none() {
         return;
@@ -32,7 +32,8 @@ pub(crate) fn tell(parts: &mut Parts, session: SessionId) {
     }
 }
 
-/// The same of what was not told yet: with a pong, before it moves what is known of the client, and when polls lost the first.
+/// The same for gaps that were not told yet. It is called with a pong, before that moves what the client is known to have, and when polls
+/// lose their first event.
 pub(crate) fn tell_due(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
@@ -56,13 +57,15 @@ pub(crate) fn tell_all(parts: &mut Parts) {
     for socket in live {
         let namespace = parts.people.label_of(socket).unwrap_or_default();
         let recover = parts.books.config.recovery.of(&namespace);
+        // Events of level `cluster` come from the stream, and not by letters.
         if recover.is_some_and(|recover| !recover.chronicle) {
             say(parts, socket, None);
         }
     }
 }
 
-/// Events came from a stream again, and were told here where they stood before. Those who came since then did not get them, and others may have.
+/// Events came from a stream again, and had been told here where they stood before. Sockets that came since then did not get them, while
+/// others may have.
 pub(crate) fn tell_newcomers(parts: &mut Parts, again: &BTreeMap<Address, Stood>) {
     let mut repeated = Repeated::default();
     for (of, stood) in again {
@@ -72,7 +75,7 @@ pub(crate) fn tell_newcomers(parts: &mut Parts, again: &BTreeMap<Address, Stood>
         });
     }
     if let Some(recovery) = &mut parts.recovery {
-        // The store has them, and the events.
+        // Their clients come back by the store, which has the events.
         recovery.parked.forget_newcomers(&repeated);
     }
 }
@@ -84,7 +87,7 @@ fn tell_live_newcomers(parts: &mut Parts, to: &Target<'_>, stood: Stood) {
         let now_ms = parts.clock.now.mono_ms;
         let slot = parts.people.sockets.here(socket);
         let lifeline = slot.and_then(|slot| slot.extra.as_ref()?.lifeline.as_ref());
-        // Once a turn is enough.
+        // One notice in a turn is enough.
         let is_told = lifeline.is_some_and(|lifeline| lifeline.gap_ms == Some(now_ms));
         let deed = deeds::deed(parts, socket).filter(|_| !is_told);
         let heard = |deed: &Deed| {
@@ -97,7 +100,7 @@ fn tell_live_newcomers(parts: &mut Parts, to: &Target<'_>, stood: Stood) {
     }
 }
 
-/// Where something may be missing.
+/// The rooms in which something may be missing.
 enum Missing {
     Nothing,
     Rooms(BTreeSet<Box<str>>),
@@ -151,7 +154,7 @@ fn rooms(parts: &Parts, socket: SocketKey) -> Missing {
     }
 }
 
-/// `None`: all of its rooms, and what was for everybody.
+/// Tells a socket of a gap. `rooms` is `None`: in all of its rooms, and in what was for everybody.
 fn say(parts: &mut Parts, socket: SocketKey, rooms: Option<&BTreeSet<Box<str>>>) {
     let Some(slot) = parts.people.sockets.here(socket) else {
         return;

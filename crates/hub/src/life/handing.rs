@@ -1,4 +1,4 @@
-//! A session as a record for a process that takes over, and its silent end here: its client is told nothing, it goes on elsewhere.
+//! A session as a record for a process that takes over, and its silent end here: its client is told nothing, and goes on elsewhere.
 
 use crate::access::tokens;
 use crate::clients::conn::{Conn, State};
@@ -30,9 +30,9 @@ use wire::engineio::{PacketType, Revision};
 pub struct Handing {
     /// What the next process can go on with ([`handoff::takes`]).
     takes: u64,
-    /// The page of marks that comes next; behind them what is kept for those who come, then the session, and behind these the connection.
+    /// The page of marks that comes next. What is kept for those who come follows, then sessions, then connections.
     marks_at: usize,
-    /// `None`: the next process takes nothing of it.
+    /// What is kept for those who come; `None`: the next process takes none of it.
     keeping: Option<Box<Keeping>>,
     at: u32,
     conn_at: u32,
@@ -70,7 +70,7 @@ pub enum Handed {
     Marks(Box<handoff::Marks>),
     /// A piece of what is kept for those who come.
     Keeps(Box<handoff::Keepsakes>),
-    /// It goes, with these connections, in the order of [`handoff::Session::conns`].
+    /// A session goes with these connections, in the order of [`handoff::Session::conns`].
     Goes(Vec<ConnId>, SessionId, Box<handoff::Session>),
     /// A connection without a session goes.
     Visits(ConnId, Box<handoff::Visitor>),
@@ -78,7 +78,11 @@ pub enum Handed {
 
 impl Handing {
     pub(crate) fn new(parts: &Parts, takes: u64) -> Self {
-        let asked = parts.outbound.asks.iter().filter_map(|(_, open)| open.session);
+        let asked = parts
+            .outbound
+            .asks
+            .iter()
+            .filter_map(|(_, open)| open.session);
         let followers = parts.rooms.followers.sockets();
         let following = followers.filter_map(|index| {
             let socket = parts.people.sockets.get(index)?;
@@ -129,7 +133,7 @@ impl Handing {
         keeping.map_or(0, |keeping| keeping.take_too_large())
     }
 
-    /// The next that goes; `None`: that were all.
+    /// The next that goes; `None`: there are no more.
     pub(crate) fn next(
         &mut self,
         parts: &Parts,
@@ -174,6 +178,7 @@ impl Handing {
                 return Some(Handed::Visits(conn, Box::new(visitor)));
             }
         }
+        // Only now it is known which sessions stay: their sockets go as ones without a connection (ADR 82).
         let left = self
             .keeping
             .as_mut()
@@ -260,7 +265,7 @@ impl Handing {
             return Err(Stays::Passing);
         }
         let attached = session.binary.as_ref().map_or(0, |part| part.bytes());
-        // What is left has bounds of its own, which are far below.
+        // The rest of a record has bounds of its own, which are far lower.
         if waiting_bytes(slot) + attached > RECORD_BYTES_MAX / 2 {
             return Err(Stays::TooLarge);
         }
@@ -333,19 +338,21 @@ pub(crate) fn note_owed(parts: &Parts, record: &mut handoff::Session, handler: &
     }
 }
 
-/// A poll came in while the others were answered: it is told of the end.
+/// Whether a poll came in after the others were answered: it is told of the end.
 fn waits(session: &Session) -> bool {
     let polling = session.polling.as_ref();
     polling.is_some_and(|polling| polling.get.is_some())
 }
 
-/// Polls that wait get nothing, so that their clients ask again: then they find whoever serves. Over TLS they would ask here, on the
-/// connection that stays: they are told of the end instead.
+/// Polls that wait get nothing, so that their clients ask again: then they find the process that serves. Over TLS they would ask here, on
+/// the connection that stays: they are told of the end instead.
 pub(crate) fn answer_waiting_polls(parts: &mut Parts) {
     let sessions = parts.people.sessions.iter();
     let waiting = sessions.filter(|(_, session)| {
         let polling = session.polling.as_ref();
-        polling.is_some_and(|polling| polling.get.is_some() && !polling.lag.is_held() && !polling.secure)
+        polling.is_some_and(|polling| {
+            polling.get.is_some() && !polling.lag.is_held() && !polling.secure
+        })
     });
     let waiting: Vec<SessionId> = waiting.map(|(index, _)| index).collect();
     for index in waiting {
@@ -491,7 +498,7 @@ fn polling_record(
     }
 }
 
-/// What it has used of rates, if it has.
+/// What a session has used of rates, if it has.
 fn dues(session: &Session) -> Option<handoff::Dues> {
     let (dues, rare) = (&session.dues, session.rare.as_ref());
     let rates = rare.map_or(&[][..], |rare| rare.rates()).iter();
@@ -538,6 +545,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
     Some(handoff::Socket {
         id: socket.id.0.to_vec(),
         namespace: parts.people.namespaces.label(socket.namespace)?.to_string(),
+        // `nameless` says whether the socket is in the room of its own id.
         rooms: rooms.filter(|name| name.as_bytes() != id).collect(),
         nameless: socket.flags.nameless,
         user: parts.people.user_of(index).map(str::to_owned),
@@ -571,7 +579,7 @@ fn socket(parts: &Parts, index: SocketId) -> Option<handoff::Socket> {
     })
 }
 
-/// By which its client comes back, if that is not in the journal of this process.
+/// The way by which its client comes back, if that is the store and not the journal.
 fn lifeline(own: &Lifeline) -> Option<handoff::Lifeline> {
     let deed = own.life.deed()?;
     let mut bytes = Vec::new();
@@ -589,7 +597,7 @@ fn conn(slot: &Conn) -> handoff::Conn {
     let (units, sent) = slot.outbox.waiting();
     let output = units.map(unit);
     handoff::Conn {
-        // The shard knows.
+        // The shard fills it in.
         unix: false,
         input: slot.unread.bytes().to_vec(),
         output: output.collect(),
@@ -631,7 +639,7 @@ pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conns: &[ConnI
         let probe = parts.people.sessions.get(index);
         let probe = probe.and_then(Session::probe);
         if let Some(probe) = probe.filter(|probe| !conns.contains(probe)) {
-            // It could not go. Its client polls on, and finds the next process.
+            // The WebSocket could not go. Its client polls on, and finds the next process.
             ending::abort_upgrade(parts, index, probe);
         }
         let sockets = parts.people.sessions.get(index);
@@ -648,7 +656,7 @@ pub(crate) fn forget(parts: &mut Parts, index: Option<SessionId>, conns: &[ConnI
 }
 
 fn forget_socket(parts: &mut Parts, index: SocketId) {
-    // Programs that wait for its answer are told that it is gone.
+    // Programs that wait for its answer are told that the socket is gone.
     asking::forget_acks(parts, parts.people.sockets.key(index));
     let shard = parts.ids.me.shard;
     let people: &mut People = &mut parts.people;

@@ -54,8 +54,8 @@ pub(crate) fn heard(people: &mut People, session: SessionId) {
     }
 }
 
-/// A pong of a plain WebSocket. A client may send some that nobody asked for (RFC 6455 §5.5.3): of one that may come back they prove
-/// nothing about what has arrived.
+/// A pong of a plain WebSocket. A client may send pongs that nobody asked for (RFC 6455 §5.5.3). They prove nothing about what has arrived,
+/// which counts where the client may come back.
 pub(crate) fn on_pong_frame(parts: &mut Parts, session: SessionId, payload: &[u8]) {
     let slot = parts.people.sessions.get(session);
     let answers = |slot: &Session| !slot.language.resumes() || payload == slot.heart.word();
@@ -80,7 +80,7 @@ pub(crate) fn on_pong(parts: &mut Parts, session: SessionId) -> bool {
         return true;
     }
     if parts.recovery.is_some() {
-        // What was lost since the last notice is told before it counts as known.
+        // `confirm` takes for known what was told: what was lost since the last notice is told first.
         gaps::tell_due(parts, session);
         parking::confirm(parts, session);
     }
@@ -139,6 +139,7 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     if slot.language.is_three() {
         return ping_awaited(parts, session);
     }
+    // One ping is under way at a time: the timer of its pong decides.
     if slot.heart.awaits_pong() || slot.flags.closing {
         return;
     }
@@ -146,7 +147,11 @@ pub(crate) fn ping(parts: &mut Parts, session: SessionId) {
     parts.books.counts.heartbeats += 1;
     let (engineio, conn) = (slot.language.protocol().is_engineio(), slot.conn);
     let payload = slot.heart.word();
-    let payload = if slot.language.resumes() { &payload[..] } else { b"" };
+    let payload = if slot.language.resumes() {
+        &payload[..]
+    } else {
+        b""
+    };
     if engineio {
         parts
             .speaker()
@@ -184,14 +189,14 @@ pub(crate) fn pong_due(parts: &mut Parts, session: SessionId) {
     }
 }
 
-/// A plain client that talks is alive. One that talks and does not read has to show that a pong still gets out.
+/// A plain client that talks is alive. A client that talks and does not read has to show that a pong still gets out.
 pub(crate) fn plain_ping_due(parts: &mut Parts, session: SessionId) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
     let heard = slot.heart.take_heard();
     if slot.language.protocol() == Protocol::EventStream {
-        // Another process may go on with it, and must know when the next one is due.
+        // Another process may go on with the stream, and must know when the next beat is due.
         slot.heart.beat(parts.clock.now.mono_ms);
         stream::beat_stream(parts, session);
         return arm_beat(parts, session);

@@ -1,5 +1,5 @@
-//! What a shard keeps for those who come, on its way to the process that comes next: the events of its rooms, the journal, and sockets without a
-//! connection. Most of the journal goes while the shard serves its clients; the rest, when it stands still.
+//! What a shard keeps for those who come, on its way to the process that comes next: the events of its rooms, the journal, and sockets
+//! without a connection. Most of the journal goes while the shard serves its clients; the rest goes when it stands still.
 
 use crate::clients::lag::Lag;
 use crate::clients::session::Session;
@@ -14,11 +14,11 @@ use handoff::bounds::{PIECE_BYTES, THING_BYTES_MAX};
 use handoff::keepsakes as record;
 use wire::base64url::Id20;
 
-/// A record that was looked at, and that this process cannot carry out: the whole handoff is given up.
+/// A record that was checked and that this process cannot carry out: the whole handoff is given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unable(pub String);
 
-/// How far a shard that stands still has come with it.
+/// How far a shard that stands still has come with what it keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Keeping {
     step: Step,
@@ -93,6 +93,7 @@ impl Keeping {
     fn fill_journal(&mut self, parts: &Parts, piece: &mut Keepsakes) {
         let now_ms = parts.clock.now.mono_ms;
         let recovery = parts.recovery.as_ref();
+        // With level `cluster` the store has all by which clients come back (ADR 68).
         let Some(recovery) = recovery.filter(|recovery| recovery.streams.chronicle.is_none())
         else {
             self.step = Step::Done;
@@ -127,19 +128,19 @@ impl Keeping {
         }
     }
 
-    /// `None`: its client comes back as a new one.
+    /// The record, if it fits. `None`: its client comes back as a new one.
     fn fitting(&mut self, record: record::Parked) -> Option<record::Parked> {
         let fits = record.size() <= THING_BYTES_MAX;
         self.too_large += u64::from(!fits);
         fits.then_some(record)
     }
 
-    /// How many are left behind that nobody was told of.
+    /// How many sockets are left behind that nobody was told of.
     pub(crate) fn take_too_large(&mut self) -> u64 {
         std::mem::take(&mut self.too_large)
     }
 
-    /// The sockets of a session that does not go: it ends here, and its clients come back there.
+    /// Notes the sockets of a session that does not go: it ends here, and its client comes back to the next process.
     pub(crate) fn leave(&mut self, parts: &Parts, session: &Session) {
         let recovery = parts.recovery.as_ref();
         if recovery.is_none_or(|recovery| recovery.streams.chronicle.is_some()) {
@@ -151,7 +152,7 @@ impl Keeping {
         }
     }
 
-    /// Those of them that come next; `None`: there are none.
+    /// The next of the noted sockets; `None`: there are no more.
     pub(crate) fn next_left(&mut self) -> Option<Keepsakes> {
         let mut piece = Keepsakes::default();
         let mut bytes = 0;
@@ -165,7 +166,7 @@ impl Keeping {
     }
 }
 
-/// Some of the journal behind a place, while the shard serves its clients; `None`: all that there is.
+/// Some of the journal after a place, while the shard serves its clients; `None`: the next process has all of it.
 pub(crate) fn ahead(parts: &Parts, after: u64) -> Option<Keepsakes> {
     let recovery = parts.recovery.as_ref();
     let recovery = recovery.filter(|recovery| recovery.streams.chronicle.is_none())?;
@@ -178,7 +179,8 @@ pub(crate) fn ahead(parts: &Parts, after: u64) -> Option<Keepsakes> {
     })
 }
 
-/// The way back of a socket that goes. One that was not told yet of what it lost has none: the next process knows nothing of that.
+/// The way back of a socket that goes. A socket that was not told yet of what it lost has none, because the next process knows nothing of
+/// the loss.
 pub(crate) fn returns(parts: &Parts, index: SocketId) -> Option<record::Return> {
     let extra = parts.people.sockets.get(index)?.extra.as_ref()?;
     let own = extra.lifeline.as_deref()?;
@@ -223,6 +225,7 @@ fn left(parts: &Parts, index: SocketId) -> Option<record::Parked> {
     let lifeline = socket.extra.as_ref()?.lifeline.as_ref()?;
     let misses = lifeline.gap_ms.is_some() || has_lost(parts, index);
     let session = parts.people.sessions.get(socket.session)?;
+    // `parking::park` would not keep these sockets either.
     if misses || session.flags.closing || parts.rooms.follows(&parts.people, index) {
         return None;
     }
@@ -234,7 +237,7 @@ fn left(parts: &Parts, index: SocketId) -> Option<record::Parked> {
 
 // ---- coming ---------------------------------------------------------------------------------------------------------------------
 
-/// A piece of what the process before kept; how much of it has no place here.
+/// Takes in a piece of what the process before kept; how much of it has no place here.
 pub(crate) fn arrive(parts: &mut Parts, piece: &Keepsakes) -> Result<u64, Unable> {
     let now_ms = parts.clock.now.mono_ms;
     let mut left_out = 0;
@@ -244,6 +247,7 @@ pub(crate) fn arrive(parts: &mut Parts, piece: &Keepsakes) -> Result<u64, Unable
     let me = parts.ids.me;
     for room in &piece.rooms {
         let home = parts.rooms.kept.keeping.home_of(&room.namespace, me.shards);
+        // The configuration may have changed since: then another shard is home to the room, or none is.
         let taken = home == Some(me.shard) && parts.rooms.kept.take_in(room);
         left_out += u64::from(!taken);
     }
@@ -274,7 +278,7 @@ pub(crate) fn arrive(parts: &mut Parts, piece: &Keepsakes) -> Result<u64, Unable
     Ok(left_out)
 }
 
-/// `false`: clients do not come back there any more.
+/// Keeps a socket without a connection. `false`: clients do not come back to its namespace any more.
 fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
     let unable = || Unable("a socket without a connection".to_owned());
     let by = parked.by.as_ref().ok_or_else(unable)?;
@@ -294,8 +298,10 @@ fn keep(parts: &mut Parts, parked: &record::Parked) -> Result<bool, Unable> {
         life: Life::of_record(life),
     };
     let recovery = parts.recovery.as_ref();
+    // Its places mean something only in the journal of the process before.
     let fits = recovery.is_some_and(|recovery| recovery.is_heir && !recovery.parked.has(pid));
     let rooms_max = parts.books.config.limits.rooms_per_socket_max;
+    // The room by its own id is one more.
     let fits = fits && record.members.rooms() <= rooms_max.saturating_add(1);
     Ok(fits && parking::keep_for(parts, record, parked.left_ms))
 }
@@ -314,7 +320,7 @@ pub(crate) fn tie(parts: &mut Parts, index: SocketId, record: &record::Return) -
         pid: Pid::read(&record.pid)?,
         life: Life::of_record(record.life.as_ref()?),
         uid: record.uid.as_deref().map(Into::into),
-        // What answers a ping of the process before proves nothing about what it said behind that.
+        // A pong to a ping of the process before proves nothing about what that one said after the ping.
         since_ms: now_ms,
         recovered: record.recovered,
         is_heir: false,

@@ -10,6 +10,7 @@ use crate::tables::slot::SocketId;
 
 /// Puts a socket into a room; joining twice is joining once.
 pub(crate) fn join(parts: &mut Parts, index: SocketId, name: &str) -> Result<(), JoinError> {
+    // A join may be refused, and may be the second: only a change has a place in the journal.
     let was = is_in(parts, index, name);
     let joined = parts
         .rooms
@@ -50,6 +51,7 @@ fn is_in(parts: &Parts, index: SocketId, name: &str) -> Option<bool> {
     parts.recovery.as_ref()?;
     let socket = parts.people.sockets.get(index)?;
     socket.extra.as_ref()?.lifeline.as_ref()?;
+    // On its own shard a socket has no entry for the room by its id, only a flag.
     if name.as_bytes() == socket.id.encode() {
         return Some(!socket.flags.nameless);
     }

@@ -33,6 +33,7 @@ pub(crate) fn add_socket(
         .rooms
         .find_or_make(&mut parts.people, namespace, RoomKind::All, "");
     let id = id.unwrap_or_else(|| parts.new_socket_id());
+    // Handlers see `{}` where nothing is kept (`Member::info`): that payload needs no room.
     let keep = parts.books.config.keep_handshake && auth != "{}";
     let extra = keep.then(|| {
         Box::new(Extra {
@@ -93,6 +94,7 @@ pub(crate) fn greet(parts: &mut Parts, socket: SocketKey, namespace: &str) {
         let word = Word::control(PacketType::Connect, namespace, &data);
         return parts.speaker().say_by(way, &word);
     }
+    // A client that cannot come back gets its answer without an allocation.
     let mut data = *b"{\"sid\":\"....................\"}";
     data[8..28].copy_from_slice(&id);
     let data = std::str::from_utf8(&data).unwrap_or_default();

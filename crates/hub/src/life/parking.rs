@@ -82,7 +82,8 @@ pub(crate) fn attach(parts: &mut Parts, socket: SocketKey, lifeline: Lifeline) {
     }
 }
 
-/// Writes down what one socket is told, if it may come back. Its place; of what is for this instant only, the last place before it.
+/// Writes down what one socket is told, if it may come back, and gives the place. What is for this instant only is not written: its place
+/// is the last one before it.
 pub(crate) fn tell(parts: &mut Parts, socket: SocketKey, event: &Emit<'_>) -> Option<Offset> {
     let recovery = parts.recovery.as_mut()?;
     let slot = parts.people.sockets.here(socket)?;
@@ -92,7 +93,7 @@ pub(crate) fn tell(parts: &mut Parts, socket: SocketKey, event: &Emit<'_>) -> Op
         true => recovery.journal.head(),
         false => {
             let (now_ms, id) = (parts.clock.now.mono_ms, slot.id.to_string());
-            // A client that is told this first when it comes back knows where it is then, as with any other word.
+            // When this is the first that a client gets after it came back, it learns its place in the stream from it.
             let number = recovery.number_at_head(namespace).unwrap_or_default();
             let said = Arc::new(Said::new(event).numbered(number));
             recovery.journal.tell(now_ms, namespace, &id, &said)
@@ -132,15 +133,15 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
         deeds::confirm(parts, key, pinged_ms);
         let socket = parts.people.sockets.get_mut(index);
         let extra = socket.and_then(|socket| socket.extra.as_mut());
-        // A client that got that ping before its socket began may lack what the socket got since.
+        // A client that got the ping before its socket began may lack what the socket got since.
         if let Some(lifeline) = extra.and_then(|extra| extra.lifeline.as_mut())
             && pinged_ms > lifeline.since_ms
         {
             lifeline.life.confirm(at);
-            // All that the process before had said has arrived: what came since is in the journal.
+            // All that the process before had said has arrived, and what came since is in the journal.
             lifeline.is_heir = false;
             lifeline.gap_ms = lifeline.gap_ms.filter(|told_ms| *told_ms >= pinged_ms);
-            // One that is behind may lose more.
+            // A client that is behind may lose more.
             if lifeline.gap_ms.is_none() && !lags(parts, index, |lag| !lag.is_whole()) {
                 deeds::doubt(parts, key, false);
             }
@@ -148,7 +149,8 @@ pub(crate) fn confirm(parts: &mut Parts, session: SessionId) {
     }
 }
 
-/// A socket leaves. If it may come back, its memberships are taken down before it leaves them, or the store has them. Whether it is kept.
+/// A socket leaves. If it may come back, its memberships are written down before it leaves them, or the store has them. Gives whether it is
+/// kept.
 pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     let Some(recovery) = &mut parts.recovery else {
         return false;
@@ -158,22 +160,22 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     };
     let (id, extra) = (socket.id, socket.extra.as_mut());
     let lifeline = extra.and_then(|extra| extra.lifeline.take());
-    // It may have come from another shard, or another process, without one.
+    // A socket without a lifeline is noted there, too, if it came from another shard or process.
     parts.people.whereabouts.went(id, parts.ids.me.shard);
     let Some(lifeline) = lifeline else {
         return false;
     };
     recovery.live.remove(&lifeline.pid);
-    // What was said to a room before its history came, only the history has, and that is not made up for. Nor is what a slow client lost,
-    // which may not know of it.
-    let misses = lifeline.gap_ms.is_some()
-        || lags(parts, index, Lag::is_untold);
+    // A socket that waits for a room's history lacks what only that history has, and nobody makes up for it. Nor does anybody for what a
+    // slow client lost, and the client may not know of that.
+    let misses = lifeline.gap_ms.is_some() || lags(parts, index, Lag::is_untold);
     if !how.may_return() || misses || parts.rooms.follows(&parts.people, index) {
         let label = parts.people.label_of(parts.people.sockets.key(index));
         let namespace = label.as_deref().unwrap_or_default();
         deeds::ended(parts, namespace, lifeline.pid, lifeline.life.deed());
         return false;
     }
+    // It comes back by the store alone: this journal lacks the last words of the process before (ADR 68).
     if lifeline.is_heir {
         return true;
     }
@@ -185,7 +187,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     true
 }
 
-/// Whether it is so with what was dropped of what a socket's client should have got.
+/// Whether something holds for the gaps of a socket's client: what was dropped that it should have got.
 pub(crate) fn lags(parts: &Parts, index: SocketId, is_so: fn(&Lag) -> bool) -> bool {
     let Some(socket) = parts.people.sockets.get(index) else {
         return false;
@@ -193,8 +195,7 @@ pub(crate) fn lags(parts: &Parts, index: SocketId, is_so: fn(&Lag) -> bool) -> b
     let conn = parts.line.conns.get(socket.route.conn());
     let session = parts.people.sessions.get(socket.session);
     let polling = session.and_then(|session| session.polling.as_ref());
-    conn.is_some_and(|conn| is_so(&conn.lag))
-        || polling.is_some_and(|polling| is_so(&polling.lag))
+    conn.is_some_and(|conn| is_so(&conn.lag)) || polling.is_some_and(|polling| is_so(&polling.lag))
 }
 
 /// Keeps a record for the window of its namespace.
@@ -212,7 +213,7 @@ pub(crate) fn keep_for(parts: &mut Parts, record: Record, left_ms: u64) -> bool 
         let deadline_ms = parts.clock.now.mono_ms + window_ms.min(left_ms);
         let (socket, shard) = (record.socket, parts.ids.me.shard);
         recovery.parked.park(record, deadline_ms);
-        // A record that it takes the place of is no other place.
+        // `park` may have replaced a record of the same socket: the word that this one left must not come after the word that it came.
         note_left(parts);
         parts.people.whereabouts.came(socket, shard);
         return true;
@@ -264,7 +265,7 @@ pub(crate) fn command(parts: &mut Parts, of: &Target<'_>, action: impl FnOnce() 
     settle(parts);
 }
 
-/// Sockets whose records left are not here, until they come anew.
+/// Notes that sockets whose records left are not here, until they come anew.
 pub(crate) fn note_left(parts: &mut Parts) {
     let (whereabouts, shard) = (&parts.people.whereabouts, parts.ids.me.shard);
     if let Some(recovery) = &mut parts.recovery {
@@ -273,7 +274,7 @@ pub(crate) fn note_left(parts: &mut Parts) {
     }
 }
 
-/// What is wanted here is listed **before** messages leave that say so, and what goes and comes in one step stays listed throughout: a
+/// What is wanted here is listed **before** messages leave that say so. What goes and comes in one step stays listed throughout. A
 /// publisher on another thread may read a card at any time.
 pub(crate) fn settle(parts: &mut Parts) {
     note_left(parts);
@@ -331,7 +332,7 @@ fn leave(parts: &mut Parts, post: Post) {
 }
 
 fn list(parts: &mut Parts, namespace: &str, member: &Membership, came: bool) {
-    // What is said to the id of a socket that began here comes here anyway.
+    // An event for the id of a socket that began here comes here anyway.
     let id = Id20::decode(member.name.as_bytes());
     let here = |id: &Id20| {
         let (me, now_ms) = (parts.ids.me.place(), parts.clock.now.wall_ms);

@@ -22,7 +22,7 @@ use crate::tables::slot::{SessionId, SocketKey};
 use std::sync::Arc;
 use wire::base64url::Id20;
 
-/// Where the socket of a client is that shows a `pid`.
+/// The place of the socket, for a client that shows a `pid`.
 pub(crate) enum Found {
     /// Kept on this shard, under this id.
     Here(Id20),
@@ -39,6 +39,7 @@ pub(crate) fn find(
     namespace: &str,
     comer: Comer<'_>,
 ) -> Found {
+    // The old transport may still be open: its end parks the socket that is looked for.
     give_up_transport(parts, Some((session, namespace)), comer.pid, comer.uid);
     let now_ms = parts.clock.now.mono_ms;
     let bytes_max = replay_bytes_max(parts);
@@ -85,6 +86,7 @@ fn circle(parts: &mut Parts, namespace: &str) -> Option<Circle> {
     let recover = parts.books.config.recovery.of(namespace)?;
     let (goes, has_room) = (recover.goes_abroad, send::has_room(parts));
     let abroad = parts.away.as_ref().filter(|_| goes);
+    // While too much waits for other nodes, no claim goes there: its steps would leave all the same.
     let abroad = abroad.map_or(Abroad::Nobody, |away| match has_room {
         true => away.abroad(),
         false => Abroad::Unable,
@@ -106,6 +108,7 @@ fn home_of(parts: &Parts, namespace: &str) -> Option<u16> {
 fn note_nodes(parts: &mut Parts) {
     let away = parts.away.as_ref();
     let abroad = away.map_or(Abroad::Nobody, |away| away.abroad());
+    // Handovers leave as much of the way to what clients publish as lists do.
     let room = away.map_or(usize::MAX, |away| away.room_for_lists());
     if let Some(recovery) = &mut parts.recovery {
         (recovery.ways.abroad, recovery.ways.room) = (abroad, room);
@@ -113,7 +116,7 @@ fn note_nodes(parts: &mut Parts) {
     }
 }
 
-/// What waits for one client at once leaves room for what is said next.
+/// A client that comes back is sent at most half of what may wait for it: the other half is for what is said next.
 pub(crate) fn replay_bytes_max(parts: &Parts) -> usize {
     parts.books.config.limits.outbox_bytes_max / 2
 }
@@ -139,6 +142,7 @@ pub(crate) fn promise(parts: &mut Parts, session: SessionId, pid: Pid) {
     let key = parts.people.sessions.key(session);
     if let Some(recovery) = &mut parts.recovery {
         let (promised, parked) = (&mut recovery.promised, &recovery.parked);
+        // A record may end before its promise: a sweep now and then costs less than one look for each end.
         if promised.len() > 2 * parked.len() + SPARE {
             promised.retain(|pid, _| parked.has(*pid));
         }
@@ -146,15 +150,15 @@ pub(crate) fn promise(parts: &mut Parts, session: SessionId, pid: Pid) {
     }
 }
 
-/// The handler does not let it in: its session may live on, and waits for nothing.
+/// The handler does not let a client in: its session may live on, and no socket is promised to it any more.
 pub(crate) fn take_back_promise(parts: &mut Parts, pid: Pid) {
     if let Some(recovery) = &mut parts.recovery {
         recovery.promised.remove(&pid);
     }
 }
 
-/// The old transport of a socket is silent or gone: from now on nothing more is read from it. The same holds for one that was promised
-/// the socket and waits for its handler. `for_whom`: the session that asks, and the namespace; `None`: another shard asks.
+/// The old transport of a socket is silent or gone: from now on nothing more is read from it. The same holds for a session that was
+/// promised the socket and waits for its handler. `for_whom`: the session that asks, and the namespace; `None`: another shard asks.
 fn give_up_transport(
     parts: &mut Parts,
     for_whom: Option<(SessionId, &str)>,
@@ -189,6 +193,7 @@ fn give_up_transport(
         .extra
         .as_ref()
         .and_then(|extra| extra.lifeline.as_ref());
+    // A `pid` in the hands of somebody else must not end the owner's session.
     if lifeline.is_some_and(|lifeline| lifeline.uid.as_deref() == uid) {
         ending::close_session(parts, slot.session, CloseReason::TransportClose);
     }
@@ -221,7 +226,7 @@ pub(crate) fn take(parts: &mut Parts, comer: Comer<'_>) -> Result<Box<Back>, Not
     let recovery = parts.recovery.as_mut().ok_or(NotRecovered::Unknown)?;
     recovery.promised.remove(&comer.pid);
     let back = recovery.take(comer);
-    // It left its record, and is here as soon as it lives.
+    // The socket left its record, and is here again as soon as it lives (`restore`).
     parking::note_left(parts);
     let back = back?;
     match back.bytes() > bytes_max {
@@ -237,7 +242,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
     for member in record.members.iter() {
         match member.kind {
             Kind::Room if *member.name != *name => {
-                // It was a member: its name and number were within their bounds.
+                // The socket was a member before, so the bounds hold. The journal has no place for these joins: they are no changes.
                 let (people, books) = (&mut parts.people, &mut parts.books);
                 let _ = parts.rooms.join(people, books, index, &member.name);
                 let now_ms = parts.clock.now.wall_ms;
@@ -282,7 +287,7 @@ pub(crate) fn restore(parts: &mut Parts, socket: SocketKey, back: &Back) {
 /// Sends a client what it missed, after the answer to its CONNECT.
 pub(crate) fn replay(parts: &mut Parts, socket: SocketKey, back: &Back) {
     let namespace = Arc::clone(&back.record.namespace);
-    // Where the client is then in the stream that all nodes read, if it is known.
+    // The client's place in the stream that all nodes read, after the events so far, if it is known.
     let mut number = None;
     for (at, said) in &back.missed {
         let event = said.event();
@@ -314,6 +319,7 @@ pub(crate) fn heard(parts: &mut Parts, step: &Return) {
     }
     note_nodes(parts);
     if let Message::Claim { pid, uid, .. } = &message {
+        // The socket may be live here: it is parked, so that it can be claimed.
         give_up_transport(parts, None, *pid, uid.as_deref());
     }
     let by = Sender {
@@ -331,7 +337,7 @@ pub(crate) fn heard(parts: &mut Parts, step: &Return) {
     parking::settle(parts);
 }
 
-/// This node has no recovery in the namespace, or none that goes to other nodes. Whoever claims a socket is told so at once.
+/// This node has no recovery in the namespace, or none that goes to other nodes. The claimer is told so at once.
 fn refuse(parts: &mut Parts, step: &Return) {
     let (Message::Claim { claim, .. } | Message::Fence { claim, .. }) = &step.message else {
         return;
@@ -361,7 +367,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             Vec::new()
         }
         Tidings::Down { node } => {
-            // Its stamps are remembered: what it published may still be on its way from shard to shard.
+            // The node's stamps are remembered: what it published may still be on its way from shard to shard.
             recovery.parked.forget_claims_of(*node);
             recovery.break_claims(*node)
         }
@@ -371,7 +377,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
             gaps::tell_all(parts);
             broken
         }
-        // It is to be asked whom it has: claims that it takes part in began when it was there.
+        // No letter was lost. The node is asked for its members anew, and claims that it takes part in began when it was there.
         Tidings::Missed { .. } => return,
         Tidings::Posted { .. } | Tidings::Refused { .. } => return,
     };
@@ -408,8 +414,10 @@ fn decide(parts: &mut Parts, verdict: Verdict) {
         && let Some(adopting) = recovery.takings.adopting(number)
         && recovery.is_ahead(&back.record.namespace, adopting.shown)
     {
+        // The shard that had it is behind the client in the stream: the store knows more.
         result = Err(NotRecovered::Unknown);
     }
+    // No shard has it, but the store may.
     if matches!(result, Err(NotRecovered::Unknown)) && deeds::ask(parts, number) {
         return;
     }
@@ -433,7 +441,7 @@ fn decide(parts: &mut Parts, verdict: Verdict) {
     }
 }
 
-/// The session of a client that was promised its socket, and whose socket went meanwhile: it comes again, and is a new one.
+/// Ends the session of a client whose promised socket went meanwhile: the client comes again, and is a new one.
 pub(crate) fn break_promise(parts: &mut Parts, session: SessionId) {
     ending::close_session(parts, session, CloseReason::ServerClose);
 }

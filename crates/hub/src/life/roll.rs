@@ -1,4 +1,4 @@
-//! Tells the directory how the sockets are that changed.
+//! Tells the directory of sockets that changed.
 
 use crate::clients::roll::{Listed, RollWord};
 use crate::parts::Parts;
@@ -6,7 +6,7 @@ use crate::rooms::room::RoomKind;
 use crate::tables::id;
 use crate::tables::slot::SocketId;
 
-/// Once in a while: how those are that changed, and which are gone.
+/// Tells, once in a while, how sockets are that changed, and which are gone.
 pub(crate) fn tell(parts: &mut Parts) {
     if !parts.people.roll.is_called() {
         return;
@@ -18,6 +18,7 @@ pub(crate) fn tell(parts: &mut Parts) {
         telling.word(RollWord::Anew(parts.ids.me.shard));
         note_all(parts);
     }
+    // A socket that went may have come back since, so its end is told first.
     for id in &telling.gone {
         telling.word(RollWord::Gone(*id));
     }
@@ -32,7 +33,7 @@ pub(crate) fn tell(parts: &mut Parts) {
     }
 }
 
-/// Everybody counts as changed.
+/// Marks every socket as changed.
 #[cold]
 fn note_all(parts: &mut Parts) {
     let all = parts.people.sockets.iter().map(|(socket, _)| socket);
@@ -44,7 +45,7 @@ fn note_all(parts: &mut Parts) {
     }
 }
 
-/// `None`: it is gone, and was told of, or will be.
+/// What the directory is told of a socket; `None`: it is gone, which is told elsewhere.
 fn listed(parts: &Parts, index: SocketId) -> Option<Listed> {
     let slot = parts.people.sockets.get(index)?;
     if slot.flags.gone {

@@ -23,6 +23,7 @@ pub(crate) fn shed_slowest(parts: &mut Parts) {
     for (_, session) in slow.into_iter().take(SHED_CONNS) {
         parts.books.counts.hit(Limit::MemoryShed);
         if let Some(slot) = parts.people.sessions.get_mut(session) {
+            // What waits is the memory that is needed, and the close frame would have to wait for it.
             parts.line.discard_unsent(slot);
         }
         ending::close_session(parts, session, CloseReason::OutOfMemory);

@@ -1,4 +1,4 @@
-//! Who goes over to a process that takes over, and how; who stays, and why.
+//! The sessions that go over to a process that takes over, and how; the sessions that stay, and why.
 
 use crate::clients::conn::{Conn, State};
 use crate::clients::session::{Polling, Session};
@@ -50,7 +50,7 @@ impl Stays {
         Self::TooLarge,
     ];
 
-    /// In an operator's words.
+    /// Its name in an operator's words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Polling => "long-polling in the middle of a request",
@@ -107,8 +107,8 @@ pub(crate) fn waiting_bytes(slot: &Conn) -> usize {
     slot.outbox.waiting_bytes() + slot.unread.bytes().len()
 }
 
-/// The WebSocket by which a session that polls is on its way up. Before it was answered it may be closed alone: then its client goes on
-/// polling. One that was answered polls no more, and would be silent for ever.
+/// The WebSocket by which a session that polls is on its way up. Before its probe was answered it may be closed alone, and its client goes
+/// on polling. After that the client polls no more, and would be silent for ever.
 pub(crate) fn probe_fit(
     parts: &Parts,
     session: &Session,
@@ -121,6 +121,7 @@ pub(crate) fn probe_fit(
     };
     let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
     let fit = match carrier_fit(slot, is_secure(conn)) {
+        // A build of before would count its descriptors wrongly (ADR 81).
         Ok(()) if takes & takes::PROBES == 0 => Err(Stays::Upgrading),
         Ok(()) if slot.state != State::Probe || slot.unread.has_ended() => Err(Stays::Passing),
         Ok(()) if waiting_bytes(slot) > RECORD_BYTES_MAX / 4 => Err(Stays::TooLarge),
@@ -133,7 +134,7 @@ pub(crate) fn probe_fit(
     }
 }
 
-/// The POST that it brings. A body in chunks is half decoded.
+/// The POST that goes with a session. A body in chunks cannot go: its decoder is in the middle.
 pub(crate) fn post_fit(
     parts: &Parts,
     polling: &Polling,

@@ -16,7 +16,7 @@ pub(crate) fn write_stream_head(parts: &mut Parts, conn: ConnId, headers: &[u8])
     parts.line.reply(conn, |out| {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
         out.extend_from_slice(date.as_bytes());
-        // Without the third line nginx keeps events back until it has many.
+        // Without `X-Accel-Buffering` nginx keeps events back until it has many.
         out.extend_from_slice(
             b"\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
         );
@@ -41,8 +41,8 @@ pub(crate) fn begin_stream(parts: &mut Parts, session: SessionId) -> Option<Vec<
     Some(rooms)
 }
 
-/// The answer to a client that is not let in; `false` = it has no event stream. What `EventSource` gets beside 200 keeps it from
-/// coming back by itself.
+/// The answer to a client that is not let in; `false` = it has no event stream. An `EventSource` that gets another status than 200 does not
+/// come back by itself.
 pub(crate) fn refuse_stream(
     parts: &mut Parts,
     session: SessionId,
@@ -68,7 +68,7 @@ pub(crate) fn refuse_stream(
     true
 }
 
-/// A comment shows proxies, and a client that watches, that the stream lives. A client that has bytes to read needs none.
+/// Writes a comment, which shows proxies and a client that watches that the stream lives. A client that has bytes to read needs none.
 pub(crate) fn beat_stream(parts: &mut Parts, session: SessionId) {
     let slot = parts.people.sessions.get(session);
     // Before the client is let in there is no stream yet.
@@ -90,12 +90,12 @@ fn reading(people: &mut People, session: SessionId) -> Option<&mut Reading> {
     Some(&mut slot.rare.as_mut()?.stream.as_mut()?.reading)
 }
 
-/// Where in a room an event stream goes on that has just joined it.
+/// The place at which an event stream goes on in a room that it has just joined.
 pub(crate) fn resumes(people: &mut People, session: SessionId, room: &str) -> Option<Position> {
     reading(people, session)?.begin(room)
 }
 
-/// Rooms of a stream that came back of which nobody can tell what it missed.
+/// Rooms of a stream that came back in which nobody can tell what it missed.
 pub(crate) fn unknown_rooms(people: &mut People, session: SessionId) -> Vec<Box<str>> {
     reading(people, session).map_or_else(Vec::new, |reading| reading.unknown())
 }
@@ -110,7 +110,7 @@ pub(crate) fn is_told(parts: &mut Parts, socket: SocketKey, room: &str, at: Posi
     reading(&mut parts.people, session).is_some_and(|reading| reading.told(room, at))
 }
 
-/// An id without data is no event, and remembered all the same.
+/// Sends the position as an id without data, which is no event: `EventSource` remembers it all the same.
 pub(crate) fn say_position(parts: &mut Parts, socket: SocketKey) {
     let Some(slot) = parts.people.sockets.get(socket.id()) else {
         return;

@@ -1,10 +1,11 @@
-//! Namespaces in which somebody speaks to each node by itself, as a worker does that has links to several. Such an event has no place in the
-//! order of the nodes: what of it a socket has that goes from one to another, nobody can tell. So sockets of these namespaces stay.
+//! Namespaces in which somebody speaks to each node by itself, as a worker does that has links to several. Such an event has no place in
+//! the order of the nodes. Nobody can tell which of its parts a socket has that goes from one node to another, so sockets of these
+//! namespaces stay (ADR 59).
 
 use crate::bounds::{APART_MS, APART_NAMESPACES_MAX, APART_NOTE_MS};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When it happened last, for all shards of a process.
+/// The time of the last such event by namespace, for all shards of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
     last_ms: papaya::HashMap<Box<str>, u64>,
@@ -12,13 +13,14 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Before such an event is published here.
+    /// Is called before such an event is published here.
     pub(crate) fn note(&self, namespace: &str, now_ms: u64) {
         let namespaces = self.last_ms.pin();
         let last_ms = namespaces.get(namespace).copied();
         if last_ms.is_some_and(|last_ms| now_ms.saturating_sub(last_ms) < APART_NOTE_MS) {
             return;
         }
+        // A namespace that finds no room holds the sockets of all: too many stay, never too few.
         match last_ms.is_none() && namespaces.len() >= APART_NAMESPACES_MAX {
             true => drop(self.any_ms.fetch_max(now_ms, Ordering::Release)),
             false => drop(namespaces.insert(namespace.into(), now_ms)),
@@ -37,9 +39,10 @@ impl Apart {
         ages.filter(|(_, age_ms)| *age_ms < APART_MS).collect()
     }
 
-    /// The process before noted this so long ago. Its clock is another one, which may be ahead by more than this one's life: then they stay
-    /// for a little longer.
+    /// The process before noted this so long ago. That may be longer than the clock of this process counts: then sockets stay for a little
+    /// longer.
     pub(crate) fn go_on_with(&self, namespace: &str, age_ms: u64, now_ms: u64) {
+        // 0 means that nobody spoke.
         let last_ms = now_ms.saturating_sub(age_ms).max(1);
         let namespaces = self.last_ms.pin();
         match namespace.is_empty() || namespaces.len() >= APART_NAMESPACES_MAX {

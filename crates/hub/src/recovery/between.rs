@@ -36,6 +36,7 @@ impl Recovery {
         let claim = asked.claim;
         let record = self.parked.look(asked.pid, asked.uid);
         let why = match record {
+            // The fence goes by the homes of the circle's namespace, which need not be those of the record's.
             Ok(record) if record.namespace != circle.namespace => NotRecovered::Unknown,
             Ok(_) if !self.ways.stands(&circle) => NotRecovered::Nodes,
             // A claim that is repeated gets the same answer.
@@ -48,13 +49,15 @@ impl Recovery {
             .answer(claim, Some(&circle), Message::Refused { claim, why });
     }
 
-    /// All homes had sent the claimer what it is handed, if they send it at all. They say when that is there.
+    /// Asks all homes for a word to the claimer. What it is handed had left each home by now, so the claimer has it when their words
+    /// arrive.
     pub(super) fn flush_all(&mut self, claim: Claim, circle: &Circle) {
         for node in circle.nodes.iter().copied() {
             if node != self.ways.me.node {
                 self.ways
                     .post_abroad(node, Door::Home, circle, Message::Flush { claim });
             } else if circle.home == self.ways.me.shard {
+                // This shard is the home: its word goes after all that it published.
                 self.ways
                     .behind(claim.by, circle, Message::Flushed { claim });
             } else {
@@ -65,7 +68,7 @@ impl Recovery {
 
     // ---- the homes ----------------------------------------------------------------------------------------------------
 
-    /// The owner is told behind all that this home published so far. All later events go to the claimer, too.
+    /// The owner is told after all that this home published so far. All later events go to the claimer, too.
     pub(super) fn pass_fence(
         &mut self,
         by: Sender<'_>,
@@ -76,13 +79,14 @@ impl Recovery {
         let Some(way) = Ways::way(by) else {
             return;
         };
+        // The owner's vector cannot tell whether such an event was heard, so the claim would lose or repeat it (ADR 59).
         if self.ways.speaks_without_stamps(by.place, &way) {
             let why = NotRecovered::Nodes;
             return self
                 .ways
                 .answer(claim, Some(&way), Message::Refused { claim, why });
         }
-        // Not what it passed on: the owner has that from the nodes that published it.
+        // The vector leaves out what this home passed on: the owner has that from the nodes that published it.
         let last: Vector = [self.stamps.last()].into_iter().collect();
         match owner == self.ways.me {
             true => {
@@ -104,7 +108,7 @@ impl Recovery {
         }
     }
 
-    /// The claimer is told behind all that the owner had seen of this shard.
+    /// The claimer is told after all that the owner had seen of this shard.
     pub(super) fn pass_flush(
         &mut self,
         by: Sender<'_>,
@@ -133,7 +137,7 @@ impl Recovery {
     /// All that is wanted here was told to other nodes, up to this ticket.
     pub(crate) fn listed(&mut self, ticket: u64) {
         self.takings.listed(ticket);
-        // They may know it already.
+        // Other nodes may know it already, and no later word of theirs would start the fence.
         self.confirmed(0);
     }
 
@@ -155,11 +159,13 @@ impl Recovery {
                 claim,
                 round,
                 owner,
+                // A home answers with a vector of its own and reads none here.
                 last: Vector::default(),
             };
             if node != self.ways.me.node {
                 self.ways.post_abroad(node, Door::Home, circle, fence);
             } else if circle.home == self.ways.me.shard {
+                // The home needs no fence to itself: it is its own pass.
                 let last = [self.stamps.last()].into_iter().collect();
                 let fenced = Message::Fenced {
                     pid,
@@ -174,7 +180,7 @@ impl Recovery {
         }
     }
 
-    /// The nodes are those that were asked: none came or went meanwhile.
+    /// Whether the nodes are those that were asked: none came or went meanwhile.
     pub(super) fn is_unchanged(&self, taking: &Taking) -> Result<(), NotRecovered> {
         let Some(circle) = taking.around() else {
             return Ok(());

@@ -23,7 +23,7 @@ const FLUSHED: u8 = 8;
 const CONFIRMED: u8 = 9;
 const RELEASED: u8 = 10;
 
-/// Reasons by number; a new one is added at the end.
+/// The reasons by their number between nodes: a new one goes to the end.
 const REASONS: [NotRecovered; 8] = [
     NotRecovered::Unknown,
     NotRecovered::Claimed,
@@ -35,6 +35,7 @@ const REASONS: [NotRecovered; 8] = [
     NotRecovered::Nodes,
 ];
 
+// The order is that of the enum: `kind as u8` is what is written.
 const KINDS: [Kind; 4] = [Kind::Everyone, Kind::Room, Kind::User, Kind::Socket];
 
 // ---- writing ------------------------------------------------------------------------------------------------------------------
@@ -52,6 +53,7 @@ pub(crate) fn write(out: &mut Vec<u8>, message: &Message) {
             named(out, CLAIM, Some(pid), *claim);
             option(out, shown.as_ref(), |out, at| position(out, *at));
             option(out, uid.as_ref(), |out, uid| bytes(out, uid.as_bytes()));
+            // A claim without nodes stays within its process and is never written.
             let nodes = nodes.as_deref().unwrap_or_default();
             list(out, nodes, |out, node| number(out, u64::from(*node)));
         }
@@ -104,6 +106,7 @@ pub(crate) fn write(out: &mut Vec<u8>, message: &Message) {
 
 fn named(out: &mut Vec<u8>, kind: u8, pid: Option<&Pid>, claim: Claim) {
     out.push(kind);
+    // An answer names no `pid`: the claimer finds its claim by the number.
     if let Some(pid) = pid {
         bytes(out, &pid.text());
     }
@@ -269,13 +272,13 @@ impl Reader<'_> {
         self.number()?.try_into().ok()
     }
 
-    /// One that only newer nodes know is an end like any other.
+    /// A reason that only newer nodes know ends the claim like `Nodes`.
     fn reason(&mut self) -> Option<NotRecovered> {
         let reason = usize::try_from(self.number()?).ok()?;
         Some(*REASONS.get(reason).unwrap_or(&NotRecovered::Nodes))
     }
 
-    /// A place in a journal: sums of two of them are no overflow.
+    /// Reads a place in a journal. The limit keeps sums of two places from an overflow.
     fn offset(&mut self) -> Option<u64> {
         self.number().filter(|at| *at < OFFSET_LIMIT)
     }

@@ -1,5 +1,5 @@
-//! What is said in namespaces of level `cluster`, on its way to the one stream that all nodes read; and how far this node has read it.
-//! [ADR 62](../../../../docs/adr/0062-one-stream-that-all-nodes-read.md) has the reasons.
+//! What is said in namespaces of level `cluster`, on its way to the one stream that all nodes read. It also says how far this node has read
+//! it. [ADR 62](../../../../docs/adr/0062-one-stream-that-all-nodes-read.md) has the reasons.
 
 use crate::output::copies::{Copies, Weigh};
 use crate::recovery::stamp::{STREAMS, ShardLife, Stamp};
@@ -21,15 +21,15 @@ pub struct Saving {
     pub pid: String,
     /// The user of its token.
     pub uid: Option<String>,
-    /// Whoever took it later has a larger one.
+    /// Each later owner of the socket has a larger one.
     pub fence: u64,
     /// The rest, for [`Adoption`](crate::Adoption).
     pub body: Vec<u8>,
     /// How often the store had lost something by then.
     pub era: u64,
-    /// The shard that waits until it is stored, and the ticket with which.
+    /// The shard that waits until it is stored.
     pub shard: u16,
-    /// See `shard`.
+    /// The ticket under which that shard waits.
     pub ticket: u64,
 }
 
@@ -42,9 +42,9 @@ pub struct Claiming {
     pub pid: String,
     /// The user of its token.
     pub uid: Option<String>,
-    /// The number up to which it has all; `None`: it does not know.
+    /// The number up to which the client has all; `None`: it does not know.
     pub shown: Option<u64>,
-    /// It may have missed so many bytes.
+    /// A client that missed more bytes is a new one.
     pub bytes_max: usize,
     /// The shard that asks.
     pub shard: u16,
@@ -80,12 +80,12 @@ pub enum ChronicleWord {
     },
 }
 
-/// What hubs want to know, and say to get it. It waits for nothing that is to be stored.
+/// What hubs ask the store, and what they say to get the answer. None of it waits for words that are to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChronicleQuestion {
     /// A client wants its socket.
     Claiming(Claiming),
-    /// The shard that claims a socket is listed for all that it is a member of.
+    /// The shard that claims a socket is listed for all memberships of that socket.
     Listed {
         /// It.
         shard: u16,
@@ -131,19 +131,21 @@ struct Course {
 pub struct Chronicle {
     courses: BTreeMap<String, Course>,
     questions: Copies<ChronicleQuestion>,
-    /// Of each namespace. Events find no room above half of it: what is known of sockets has the rest.
+    /// The bound of each namespace. Events find no room above half of it: records of sockets have the rest.
     bytes_max: usize,
 }
 
 impl Chronicle {
-    /// Of these namespaces; so many bytes may wait for the store, of each an equal part.
+    /// The streams of these namespaces. So many bytes may wait for the store, an equal part for each.
     pub fn new(namespaces: impl IntoIterator<Item = String>, bytes_max: usize) -> Self {
         let names: Vec<String> = namespaces.into_iter().collect();
+        // One queue for all would let a namespace whose Redis is away silence the others.
         let bytes_max = bytes_max / names.len().max(1);
         let courses = names.into_iter().enumerate().map(|(index, name)| {
             let course = Course {
                 index: index as u16,
                 passed: AtomicU64::new(0),
+                // Until the store has answered once, nobody is promised a return.
                 away: AtomicBool::new(true),
                 words: Copies::bounded(bytes_max),
                 unwritten: AtomicUsize::new(0),
@@ -197,7 +199,7 @@ impl Chronicle {
         course.map_or(0, |course| course.unwritten.load(Ordering::Relaxed))
     }
 
-    /// The same of all namespaces.
+    /// The number of such words in all namespaces.
     pub fn unwritten(&self) -> usize {
         let all = self.courses.keys();
         all.map(|namespace| self.unwritten_of(namespace)).sum()
@@ -216,7 +218,7 @@ impl Chronicle {
         }
     }
 
-    /// Shards of this node are sent what comes behind this number.
+    /// Shards of this node are sent what comes after this number.
     pub fn begins(&self, namespace: &str, number: u64) {
         if let Some(course) = self.courses.get(namespace) {
             course.passed.fetch_max(number, Ordering::SeqCst);
@@ -250,17 +252,20 @@ impl Chronicle {
         })
     }
 
-    /// The home sends shards all up to this number: a shard that lists itself behind it is sent what comes later. Before cards are read.
+    /// The home passes an event with this number on. It says so before it reads the cards: a shard that lists itself later is sent what
+    /// comes after it.
     pub(crate) fn passes(&self, namespace: &str, stamp: Stamp) {
         if let Some(course) = self.courses.get(namespace)
             && stamp.from.node == STREAMS
         {
+            // The home writes the number and then reads cards; a shard writes its card and then reads the number. The two fences let at
+            // least one of them see what the other wrote.
             course.passed.store(stamp.number, Ordering::SeqCst);
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Of a membership that is listed by now, this shard is sent all behind this number.
+    /// The number after which this shard is sent all that is for a membership that it has listed by now.
     pub(crate) fn passed(&self, namespace: &str) -> u64 {
         fence(Ordering::SeqCst);
         let course = self.courses.get(namespace);
@@ -280,10 +285,11 @@ impl Chronicle {
             return false;
         };
         let is_said = matches!(word, ChronicleWord::Said { .. });
+        // A publisher is told that nobody got it; a client whose record is not stored loses its session (ADR 62).
         if is_said && course.words.waiting() > self.bytes_max / 2 {
             return false;
         }
-        // Counted before its writer may see it.
+        // The word is counted before its writer can see it, or `written` could take it off first.
         course.unwritten.fetch_add(1, Ordering::Relaxed);
         let has_room = course.words.push(word).is_ok();
         if !has_room {
@@ -315,7 +321,7 @@ impl ChronicleWord {
     }
 }
 
-/// The chronicle of a namespace, if it has one.
+/// The chronicle, if the namespace has a stream in it.
 pub(crate) fn of<'a>(
     chronicle: &'a Option<Arc<Chronicle>>,
     namespace: &str,

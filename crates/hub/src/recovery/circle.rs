@@ -1,7 +1,7 @@
 //! The nodes that a claim goes around, and the shards of each that its messages are for.
 //!
-//! Between nodes messages take the way of events: from the home of the namespace at one node to its home at the other. So a message
-//! that goes by both homes arrives behind all that was published before it.
+//! Between nodes messages take the way of events: from the home of the namespace at one node to its home at the other. So a message that
+//! goes by both homes arrives after all that was published before it.
 
 use crate::recovery::messages::Message;
 use crate::tables::id::Place;

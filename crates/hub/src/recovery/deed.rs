@@ -1,4 +1,4 @@
-//! What is known of a socket outside of its node, where it may come back when that died: which of the one stream was for it.
+//! What the store knows of a socket that may come back when its node died: which events of the one stream were for it.
 
 use crate::bounds::PAST_MEMBERSHIPS_MAX;
 use crate::recovery::headings::{Kind, Membership};
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 const KINDS: [Kind; 4] = [Kind::Everyone, Kind::Room, Kind::User, Kind::Socket];
 
-/// It was a member of what has a number above `after`, up to `upto`.
+/// The socket was a member for the events with a number above `after`, up to `upto`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stay {
     member: Membership,
@@ -26,28 +26,28 @@ impl Stay {
 /// The stays of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deed {
-    /// Whoever takes it next has a larger one.
+    /// Each later owner has a larger one.
     pub(crate) fence: u64,
-    /// It began behind this number: nothing before it was for it.
+    /// The socket began after this number: nothing up to it was for the socket.
     begun: u64,
-    /// It is on this node since then: what was told here before, it did not hear here.
+    /// The socket came to this node at this number: it did not hear here what was told before.
     pub(crate) here: u64,
-    /// Of what has a number up to here, nobody knows what was for it.
+    /// Nobody knows what was for the socket of all that has a number up to here.
     floor: u64,
     /// Memberships that it has now.
     open: Vec<Stay>,
     past: VecDeque<Stay>,
-    /// It changed, and that is not on its way to the store.
+    /// It changed, and no word to the store says so yet.
     pub(crate) is_dirty: bool,
-    /// When its client's place was told last, monotonic milliseconds.
+    /// When the store was told its client's place last, monotonic milliseconds.
     pub(crate) told_ms: u64,
-    /// It was stored anew since then.
+    /// It was stored anew since then (`told_ms`).
     pub(crate) is_renewed: bool,
     /// Its client may not know yet that it lost something: the store is told that nobody knows what was for it.
     pub(crate) is_doubted: bool,
     /// Its client said something that may not be stored yet.
     pub(crate) has_said: bool,
-    /// What of it went to the store last had this ticket.
+    /// The ticket of its last word to the store.
     pub(crate) ticket: u64,
 }
 
@@ -74,7 +74,7 @@ impl Deed {
         }
     }
 
-    /// A membership begins or ends behind this number.
+    /// A membership begins or ends after this number.
     pub(crate) fn change(&mut self, joined: bool, member: &Membership, at: u64) {
         let kind = member.kind;
         let known = self
@@ -97,6 +97,7 @@ impl Deed {
                     self.floor = self.floor.max(oldest.upto);
                 }
             }
+            // A second join keeps the first beginning: what was said since then was for the socket.
             (true, Some(_)) | (false, None) => {}
         }
     }
@@ -106,7 +107,7 @@ impl Deed {
         self.floor = self.floor.max(upto);
     }
 
-    /// The number behind which all is read that its client missed; `None`: not all of it can be known.
+    /// What its client missed is read from after this number; `None`: not all of it can be known.
     pub(crate) fn after(&self, shown: Option<u64>, confirmed: u64) -> Option<u64> {
         let after = shown.unwrap_or_default().max(confirmed).max(self.begun);
         (!self.is_doubted && after >= self.floor).then_some(after)
@@ -118,7 +119,7 @@ impl Deed {
         all.any(|stay| stay.is_of(kind, name) && stay.after < at && at <= stay.upto)
     }
 
-    /// Whether it was told all of that here.
+    /// Whether the socket was told all of that here.
     pub(crate) fn heard(&self, kind: Kind, name: &str, stood: Stood) -> bool {
         let mut all = self.open.iter().chain(&self.past);
         let mut stayed = || {
@@ -143,6 +144,7 @@ impl Deed {
         number(out, self.begun);
         number(
             out,
+            // A client may not know of its gap: the highest floor says that nobody knows what was for it (ADR 67).
             if self.is_doubted {
                 u64::MAX
             } else {
@@ -175,6 +177,7 @@ impl Deed {
         Some(Self {
             fence,
             begun,
+            // This node has told it nothing so far.
             here: u64::MAX,
             floor: if is_doubted { 0 } else { floor },
             open,

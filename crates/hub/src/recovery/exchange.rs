@@ -33,9 +33,9 @@ use wire::base64url::Id20;
 pub(crate) struct Bounds {
     pub(crate) journal: journal::Bounds,
     pub(crate) parked: parked::Bounds,
-    /// Claims of clients that wait. One more is a new socket.
+    /// Claims that may wait. The client of one more gets a new socket.
     pub(crate) takings_max: usize,
-    /// Another node is handed no more of what a client missed.
+    /// So many bytes of what a client missed may go to another node.
     pub(crate) handover_bytes_max: usize,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Comer<'a> {
     pub(crate) pid: Pid,
     pub(crate) offset: Option<Position>,
-    /// Where it is in the stream that all nodes read, if its offset says so.
+    /// The client's place in the stream that all nodes read, if its offset names one.
     pub(crate) number: Option<u64>,
     pub(crate) uid: Option<&'a str>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Recovery {
     pub(crate) parked: Parked,
     pub(crate) stamps: Stamps,
     pub(crate) takings: Takings,
-    /// A shard that others claim from must answer within this time.
+    /// A claim of this shard that has no verdict after this time is over.
     claim_ms: u64,
     pub(crate) streams: Streams,
     /// Sockets with a transport that can come back.
@@ -95,8 +95,8 @@ impl Recovery {
 
     // ---- what is published --------------------------------------------------------------------------------------------
 
-    /// An event came to this shard, or was published here; the offset under which its clients get it. `has`: whether a heading has
-    /// sockets here.
+    /// Writes an event down that came to this shard or was published here, and gives the offset under which its clients get it. `has`:
+    /// whether a heading has sockets here.
     pub(crate) fn say(
         &mut self,
         moment: Moment,
@@ -105,11 +105,12 @@ impl Recovery {
         has: impl Fn(Heading<'_>) -> bool,
     ) -> u64 {
         let parked = &self.parked;
+        // A record is a listener like a socket that is here (ADR 38).
         let wants = |heading: Heading<'_>| has(heading) || parked.wants(heading);
         self.journal.say(moment, aim, event, wants)
     }
 
-    /// The same of a command. Sockets that are here carry it out beside this.
+    /// The same for a command. Sockets that are here carry it out besides.
     pub(crate) fn command(&mut self, moment: Moment, aim: &Aim<'_>, action: &Action) {
         if let Some(stamp) = moment.stamp {
             self.journal.seen.see(stamp);
@@ -135,8 +136,8 @@ impl Recovery {
 
     // ---- the client's side --------------------------------------------------------------------------------------------
 
-    /// The socket that a client comes back to, if it is kept here and all that it missed is, which may be so many bytes. What it cannot get
-    /// is not kept any longer.
+    /// The socket that a client comes back to, if it is kept here with all that it missed. That may be so many bytes. A socket that its
+    /// client cannot get is not kept any longer.
     pub(crate) fn look(
         &mut self,
         comer: Comer<'_>,
@@ -144,7 +145,7 @@ impl Recovery {
     ) -> Result<Id20, NotRecovered> {
         let record = self.parked.look(comer.pid, comer.uid)?;
         let is_ahead = self.is_ahead(&record.namespace, comer.number);
-        // What it missed is not known here, and the store knows it.
+        // This journal does not know the place that it shows, but the store knows its number.
         let is_foreign = comer.number.is_some() && !record.knows(&self.journal, comer.offset);
         let has = record.has(&self.journal, comer.offset);
         let missed = record.missed(&self.journal, has);
@@ -172,8 +173,9 @@ impl Recovery {
         heeded && number.zip(head).is_some_and(|(number, head)| number > head)
     }
 
-    /// Asks the other shards for a socket that cannot be taken here: a verdict with this number follows. Also where another has a claim on
-    /// it: if that was not confirmed, its socket lives there. `circle`: the other nodes that are asked, too.
+    /// Asks the other shards for a socket that cannot be taken here: a verdict with this number follows. They are asked also where the
+    /// record is here and another shard has a claim on it: the socket may live at that shard before its confirmation arrives. `circle`: the
+    /// other nodes that are asked, too.
     pub(crate) fn ask(
         &mut self,
         comer: Comer<'_>,
@@ -197,6 +199,7 @@ impl Recovery {
             nodes: circle.as_ref().map(|circle| Arc::clone(&circle.nodes)),
         };
         self.ways.tell_all(circle.as_ref(), &message);
+        // If no shard has the socket, this is told as the reason: other nodes may have it where they could not be asked.
         let why = match circle {
             Some(_) => NotRecovered::Unknown,
             None => nowhere,
@@ -237,6 +240,7 @@ impl Recovery {
         let Some(adopting) = self.takings.adopting(number) else {
             return false;
         };
+        // `expect` would replace the record that is here.
         if adopting.pid != record.pid || self.parked.has(record.pid) {
             return false;
         }
@@ -266,6 +270,7 @@ impl Recovery {
     /// The client that waits for this verdict is gone.
     pub(crate) fn give_up(&mut self, number: u64) {
         if let Some(adopting) = self.takings.end_adopting(number) {
+            // What was kept for a socket on its way here is not needed any more.
             self.parked.arrived(adopting.pid, self.ways.own(number));
         }
         let Some(taking) = self.takings.remove(number) else {
@@ -301,6 +306,7 @@ impl Recovery {
                     uid: uid.as_deref(),
                     claim,
                 };
+                // Shards of the claimer's node answer for themselves, whatever nodes the claim goes around.
                 match nodes.filter(|_| claim.by.node != self.ways.me.node) {
                     None => self.claimed(asked, shown, None, now_ms),
                     Some(nodes) => self.claimed_abroad(by, asked, shown, nodes, now_ms),
@@ -350,9 +356,11 @@ impl Recovery {
         (claim, round): (Claim, u32),
         (owner, last): (Place, &Vector),
     ) {
+        // Between nodes only homes pass fences on, each with a vector of its own.
         if claim.by.node != owner.node {
             return self.pass_fence(by, pid, (claim, round), owner);
         }
+        // The claimer is one of those that pass the fence on: its fence is its pass.
         if owner == self.ways.me {
             return self.fenced(by, pid, (claim, round), last);
         }
@@ -399,10 +407,11 @@ impl Recovery {
         }
     }
 
-    /// Nothing is kept for this claim: the process before had the record, which stayed there. The claimer does not wait for its time to end.
+    /// Nothing is kept for this claim: the record stayed with the process before. A refusal spares the claimer the wait for its deadline.
     fn disown(&mut self, by: Sender<'_>, claim: Claim) {
         let way = Ways::way(by);
-        // A shard of this node does not say in which namespace a claim of another node is: that one's own word comes, too.
+        // A shard of this node does not name the namespace of another node's claim, so no answer would find its way. The fence by that
+        // node's own home names it.
         if claim.by.node == self.ways.me.node || way.is_some() {
             self.ways.refuse(claim, way.as_ref(), NotRecovered::Unknown);
         }
@@ -415,11 +424,13 @@ impl Recovery {
         (claim, round): (Claim, u32),
         last: &Vector,
     ) {
-        // Its sender published nothing for this record that is not here by now: what was published elsewhere only is no part of it.
+        // All that the sender published for this record is here by now: the fence came after it. The rest of `last` was for other shards
+        // only.
         self.journal.seen.see_all(last);
         if self.parked.claimed(pid, claim).is_none() {
             return self.disown(by, claim);
         }
+        // Between nodes a home answers for its whole node, and its shard's number may differ from node to node.
         let by = match claim.by.node == self.ways.me.node {
             true => by.place,
             false => Place::home_of(by.place.node),
@@ -461,6 +472,7 @@ impl Recovery {
             return self.flush_all(claim, circle);
         }
         for peer in self.ways.peers.clone() {
+            // What the claimer published itself is not under way to it.
             if peer != claim.by {
                 self.ways.post(peer, Message::Flush { claim });
             }
@@ -472,12 +484,12 @@ impl Recovery {
     fn refused(&mut self, by: Sender<'_>, number: u64, why: NotRecovered) -> Option<Verdict> {
         let why = self.takings.get_mut(number)?.refused(by, why)?;
         let owner = self.takings.get(number)?.owner();
-        // Where one node's refusal ends the claim, another may keep its record for it.
+        // One node's refusal ends the claim, and another one may still keep the record for it.
         let ends_early = why == NotRecovered::Nodes && owner.is_none();
         if ends_early || owner.is_some_and(|owner| owner != by.place) {
             self.give_up(number);
         } else {
-            // Nobody keeps anything for this claim.
+            // Nobody keeps a record for this claim, so nobody is told of its end.
             let taking = self.takings.remove(number)?;
             self.parked.arrived(taking.pid, self.ways.own(number));
         }
@@ -492,7 +504,7 @@ impl Recovery {
             return;
         };
         if !taking.offered(by) {
-            // A second shard has it as well: it keeps it.
+            // A second shard has such a socket as well: it gets its record back.
             let circle = taking.circle();
             return self
                 .ways
@@ -505,7 +517,7 @@ impl Recovery {
             self.parked.expect_more(pid, claim, &record.members);
         }
         if from.node != self.ways.me.node {
-            // Other nodes must know first.
+            // Other nodes must know first what is wanted here, or an event could go to neither node.
             return taking.fence_later(round);
         }
         for peer in self.ways.peers.clone() {
@@ -529,6 +541,7 @@ impl Recovery {
         let owner = taking.owner()?;
         let pid = taking.pid;
         let came = self.parked.arrived(pid, claim);
+        // The owner's record ends also where this fails: the client gets a new socket.
         let result = came.ok_or(NotRecovered::Late).and_then(|(since, wants)| {
             self.is_unchanged(&taking)?;
             let journal = &mut self.journal;
@@ -544,7 +557,7 @@ impl Recovery {
     /// Ends claims that nobody answered, and drops records and entries whose time is over.
     pub(crate) fn tick(&mut self, now_ms: u64) -> Vec<Verdict> {
         self.journal.trim(now_ms);
-        // In each turn of a shard, of which few end something.
+        // This is called in each turn, and few turns end something.
         if self.next_deadline_ms().is_none_or(|due_ms| due_ms > now_ms) {
             return Vec::new();
         }

@@ -141,6 +141,7 @@ impl<T: Default> Headings<T> {
     /// Names that come and go by the thousands leave tables of that size: what is free is given back.
     fn shrink(&mut self) {
         const SPARE: usize = 1024;
+        // Giving room back copies the tables, so it waits until most of them is free.
         if self.slots.free() <= 4 * self.slots.len() + SPARE {
             return;
         }

@@ -45,8 +45,8 @@ impl Action {
     }
 }
 
-/// A command of the API, a worker or another shard, as it was given: a socket that is on its way here finds out later whether it was
-/// meant.
+/// A command of the API, a worker or another shard, as it was given. Whether it meant a socket that is on its way here is found out when
+/// that is here.
 #[derive(Debug)]
 pub(crate) struct Command {
     rooms: Box<[Box<str>]>,
@@ -151,14 +151,14 @@ pub(super) enum Read<'a> {
     Commanded(&'a Command),
 }
 
-/// When something is written, and by whom it was published.
+/// The time at which something is written, and the stamp of its publisher.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) now_ms: u64,
     pub(crate) stamp: Option<Stamp>,
     /// Its rooms keep it.
     pub(crate) kept: bool,
-    /// In the stream that all nodes read; 0: it is not there.
+    /// Its number in the stream that all nodes read; 0: it is not there.
     pub(crate) number: u64,
 }
 
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
 /// The events that a socket missed.
 #[derive(Debug, Default)]
 pub(crate) struct Missed {
-    /// With their places.
+    /// The events, with their places.
     pub(crate) events: Vec<(u64, Arc<Said>)>,
     /// Entries that were read for it.
     pub(crate) read: usize,
@@ -210,7 +210,7 @@ impl Missed {
 
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// Random: a place in another journal means nothing here.
+    /// A random name: a place in another journal means nothing here.
     name: u64,
     bounds: Bounds,
     entries: VecDeque<Entry>,
@@ -223,13 +223,14 @@ pub(crate) struct Journal {
     pub(crate) seen: Vector,
     /// The last place at which something is missing: what another node said was lost.
     gap: u64,
-    /// Another process goes on with it: a place that was given here now would be something else's there.
+    /// Another process goes on with it: a place that was given here now would name something else there.
     is_over: bool,
 }
 
 impl Journal {
     pub(crate) fn new(ids: &mut Ids, bounds: Bounds) -> Self {
         let mut name = 0;
+        // 0 is no journal's name: a socket that comes from the store was in none (`cluster/adoption.rs`).
         while name == 0 {
             name = u64::from_be_bytes(ids.random()) % OFFSET_LIMIT;
         }
@@ -237,6 +238,7 @@ impl Journal {
             name,
             bounds,
             entries: VecDeque::new(),
+            // Places begin at 1: 0 stands for none, as in `gap`.
             first: 1,
             bytes: 0,
             index: Headings::default(),
@@ -253,12 +255,12 @@ impl Journal {
         self.first + self.entries.len() as u64 - 1
     }
 
-    /// All behind it is there.
+    /// The last place that is not kept any more: all after it is there.
     pub(crate) fn floor(&self) -> u64 {
         self.first - 1
     }
 
-    /// Something that another node said is lost: who has nothing from this place on may have missed it.
+    /// Something that another node said is lost. A client that has nothing after this place may have missed it.
     pub(crate) fn breaks(&mut self, now_ms: u64) {
         if self.is_over || self.gap == self.head() && !self.entries.is_empty() {
             return;
@@ -274,18 +276,19 @@ impl Journal {
         self.gap = self.head();
     }
 
-    /// Something is under a heading behind a place.
+    /// Whether something stands under a heading after a place.
     pub(crate) fn has_behind(&self, heading: Heading<'_>, after: u64) -> bool {
         let places = self.places(heading, (after, self.head()));
         { places }.next().is_some()
     }
 
-    /// Whether a socket was told something alone behind a place, and what it has left since.
+    /// Whether a socket was told something alone after a place, and what it has left since.
     pub(crate) fn own_behind(&self, own: Heading<'_>, after: u64) -> (bool, Vec<Membership>) {
         let (mut is_told, mut left) = (false, Vec::new());
         for at in self.places(own, (after, self.head())) {
             match self.entry(at).map(|entry| &entry.what) {
                 Some(What::Said { .. }) => is_told = true,
+                // What it has joined is among its memberships, so only what it left is told.
                 Some(What::Changed {
                     joined: false,
                     member,
@@ -296,7 +299,7 @@ impl Journal {
         (is_told, left)
     }
 
-    /// All behind a place is there.
+    /// Whether all after a place is there.
     pub(crate) fn is_whole_behind(&self, place: u64) -> bool {
         place >= self.floor() && place >= self.gap
     }
@@ -309,7 +312,7 @@ impl Journal {
         }
     }
 
-    /// The same as text. `number`: of the stream that all nodes read, if there is one.
+    /// The same as text. `number`: the place in the stream that all nodes read, if there is one.
     pub(crate) fn offset_text(&self, offset: u64, number: Option<u64>) -> Offset {
         pid::offset(self.position(offset), number)
     }
@@ -319,14 +322,15 @@ impl Journal {
         (at.log == self.name).then_some(at.offset)
     }
 
-    /// The last offset of all that was written before that time: who answers a ping of then has it. What is below the floor counts as
-    /// the floor.
+    /// The last offset that was written before that time: a client that answers a ping of that time has it. What is below the floor counts
+    /// as the floor.
     pub(crate) fn before(&self, ms: u64) -> u64 {
+        // An entry of the same millisecond may have come after the ping.
         let earlier = self.entries.partition_point(|entry| entry.at_ms < ms);
         self.floor() + earlier as u64
     }
 
-    /// Something came that is for this instant only; its clients have then all up to the offset.
+    /// Something came that is for this instant only and is not written. Its clients have all up to the offset that is given.
     pub(crate) fn pass(&mut self, moment: Moment) -> u64 {
         if let Some(stamp) = moment.stamp {
             self.seen.see(stamp);
@@ -336,8 +340,8 @@ impl Journal {
 
     // ---- writing ------------------------------------------------------------------------------------------------------
 
-    /// An event for all who are meant. `wants`: whether a heading has somebody here; where none has, nothing is kept. Its offset, or
-    /// that of the last one.
+    /// Writes an event for all who are meant, and gives its offset. Where no heading has somebody here (`wants`), nothing is kept, and the
+    /// offset is the last one.
     pub(crate) fn say(
         &mut self,
         moment: Moment,
@@ -434,6 +438,7 @@ impl Journal {
     ) -> u64 {
         let Moment { now_ms, stamp, .. } = moment;
         if let Some(stamp) = stamp {
+            // The stamp counts also where nothing is kept: a fence asks what came here.
             self.seen.see(stamp);
         }
         if self.is_over {
@@ -446,6 +451,7 @@ impl Journal {
             if fresh {
                 self.bytes += index_cost(heading);
             }
+            // `drop_first` takes one place from each heading, so none may stand twice under one.
             if !ids.contains(&id) {
                 ids.push(id);
             }
@@ -513,7 +519,7 @@ impl Journal {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
-    /// Places under a heading, behind one and up to another.
+    /// Places under a heading, after one place and up to another.
     fn places(
         &self,
         heading: Heading<'_>,
@@ -528,7 +534,7 @@ impl Journal {
         })
     }
 
-    /// The events that a socket missed which has all up to `after`; `None`: not all of it is here any more, or that place has not come.
+    /// The events that a socket missed, if it has all up to `after`; `None`: some are not here any more, or that place has not come.
     pub(crate) fn missed(&self, reader: Reader<'_>, after: u64) -> Option<Missed> {
         let head = self.head();
         if !self.is_whole_behind(after) || after > head {
@@ -546,11 +552,13 @@ impl Journal {
             })
         });
         let spans = Spans::read(reader.members.iter(), changes, (after, head));
+        // What was said to the socket alone stands under its own heading.
         let mut read = own.clone();
         for span in spans.iter() {
             let heading = span.member.heading(reader.namespace);
             let told = self.told(&own, span.member, (span.after, span.upto));
             let places = self.places(heading, (span.after, span.upto));
+            // A history that was told in this span holds what the room had kept by then.
             read.extend(places.filter(|at| *at > told || !self.is_kept(*at)));
         }
         read.sort_unstable();
@@ -560,6 +568,7 @@ impl Journal {
                 return None;
             };
             let left_out = except.iter();
+            // What counts is what the socket was a member of at that place, and not now.
             let left_out = { left_out }.any(|name| spans.hold(Kind::Room, name, *at));
             (!left_out).then(|| (*at, Arc::clone(said)))
         });
@@ -587,7 +596,7 @@ impl Journal {
         matches!(what, Some(What::Said { kept: true, .. }))
     }
 
-    /// Places behind `after` under any of these, in order; `None`: not all of it is here any more.
+    /// Places after `after` under any of these memberships, in order; `None`: not all of them are here any more.
     pub(super) fn under(&self, namespace: &str, members: &Members, after: u64) -> Option<Vec<u64>> {
         if !self.is_whole_behind(after) {
             return None;
@@ -634,7 +643,7 @@ impl Journal {
         self.entries.len()
     }
 
-    /// As they are bounded.
+    /// The bytes of entries and index, which are bounded.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

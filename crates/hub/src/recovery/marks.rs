@@ -1,4 +1,4 @@
-//! When a shard had come how far in the streams that all nodes read: a client that answers a ping has all from before it.
+//! How far a shard had come in the streams that all nodes read, by time. A client that answers a ping has all from before the ping.
 
 use crate::bounds::STREAM_MARKS_MAX;
 use crate::recovery::stamp::Stamp;
@@ -23,6 +23,7 @@ impl Marks {
     /// The last number that was reached before that time.
     pub(crate) fn before(&self, place: Place, ms: u64) -> Option<u64> {
         let marks = self.by_place.get(&place)?;
+        // A mark of the same millisecond may have come after the ping.
         let earlier = marks.partition_point(|(at_ms, _)| *at_ms < ms);
         marks
             .get(earlier.checked_sub(1)?)

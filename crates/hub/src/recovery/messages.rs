@@ -9,7 +9,7 @@ use crate::tables::id::Place;
 use crate::tables::position::Position;
 use std::sync::Arc;
 
-/// Names a claim: whose, and which of its own.
+/// Names a claim by the shard that has it and that shard's number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Claim {
     pub(crate) by: Place,
@@ -19,7 +19,7 @@ pub(crate) struct Claim {
 /// Why a socket did not come back: a reason for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotRecovered {
-    /// No shard has such a record: its window is over, it was disconnected, or the client thought of it.
+    /// No shard has such a record: its window is over, it was disconnected, or the client made the `pid` up.
     Unknown,
     /// Another connection is about to take it, or took it.
     Claimed,
@@ -33,8 +33,8 @@ pub(crate) enum NotRecovered {
     Disconnected,
     /// The shards did not answer in time.
     Late,
-    /// It may be on another node, and not all nodes can take part: one is of an older version or has no recovery there, or a node came or
-    /// went meanwhile.
+    /// It may be on another node, and not all nodes can take part. One is of an older version or has no recovery in the namespace, or a
+    /// node came or went meanwhile.
     Nodes,
 }
 
@@ -76,7 +76,7 @@ impl Handover {
     }
 }
 
-/// One message about a claim. They arrive in the order in which they were sent, and behind all that the sender published before.
+/// One message about a claim. Messages arrive in the order in which they were sent, and after all that the sender published before.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     /// To everybody: who has this socket?
@@ -88,9 +88,9 @@ pub(crate) enum Message {
         /// The nodes that it goes around; `None`: other nodes are not asked.
         nodes: Option<Arc<[u16]>>,
     },
-    /// To the claimer: not the one who says it, and why.
+    /// To the claimer: the sender does not give the socket, and why.
     Refused { claim: Claim, why: NotRecovered },
-    /// To the claimer: it is here, and is kept for you. A later round has memberships that an earlier one did not have.
+    /// To the claimer: the socket is here, and is kept for you. A later round has memberships that an earlier one did not have.
     Offer {
         claim: Claim,
         round: u32,
@@ -111,18 +111,18 @@ pub(crate) enum Message {
         round: u32,
         last: Vector,
     },
-    /// To the claimer.
+    /// To the claimer: the socket, with all that it missed.
     Handed {
         claim: Claim,
         handover: Box<Handover>,
     },
-    /// To everybody but the claimer: what the owner had seen has left you. Tell the claimer.
+    /// To everybody but the claimer: what the owner had seen has left you, so tell the claimer.
     Flush { claim: Claim },
     /// To the claimer: it got all that the sender published before the handover.
     Flushed { claim: Claim },
-    /// To the owner: it is mine.
+    /// To the owner: the socket is mine.
     Confirmed { pid: Pid, claim: Claim },
-    /// To everybody who was asked: it is not mine, and its client was told nothing.
+    /// To all shards that were asked: the socket is not mine, and its client was told nothing.
     Released { pid: Pid, claim: Claim },
 }
 

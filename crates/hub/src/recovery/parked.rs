@@ -18,14 +18,14 @@ use crate::tables::slot::{HeadingId, RecordId};
 use std::collections::{BTreeSet, HashMap};
 use wire::base64url::Id20;
 
-/// How many there may be.
+/// The bounds of a shard's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) records_max: usize,
     pub(crate) bytes_max: usize,
-    /// Rooms that one may be in.
+    /// Rooms that one record may be in.
     pub(crate) rooms_max: usize,
-    /// A claimer must have confirmed by then.
+    /// A claimer has this long to confirm.
     pub(crate) claim_ms: u64,
 }
 
@@ -46,20 +46,20 @@ enum State {
         /// All up to this place of the journal reached its client.
         has: u64,
         round: u32,
-        /// What the claimer knows that it is a member of.
+        /// The memberships that the claimer knows of.
         offered: Members,
         /// The shards that pass its fence on.
         peers: Vec<Place>,
-        /// Those of them that have not.
+        /// The shards that have not passed it on yet.
         missing: BTreeSet<Place>,
-        /// If the claimer is on another node.
+        /// The nodes that the claim goes around, if the claimer is on another one.
         circle: Option<Circle>,
         /// The claimer has all that was missed, and its client may have been let in: the claim ends with the record.
         handed: bool,
         /// When the record itself ends.
         kept_ms: u64,
     },
-    /// On its way here. It was listed at this place of the journal.
+    /// The socket is on its way here, and was listed at this place of the journal.
     Coming {
         claim: Claim,
         since: u64,
@@ -80,7 +80,7 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) pid: Pid,
-    /// Of the token that the client shows.
+    /// The user of the token that the client shows.
     pub(crate) uid: Option<&'a str>,
     pub(crate) claim: Claim,
 }
@@ -117,7 +117,7 @@ pub(crate) struct Parked {
     left: Vec<Id20>,
     /// Records that made way for others and were not counted yet.
     crowded: u64,
-    /// How far the stream of a namespace is passed that a command is about.
+    /// How far the stream of a command's namespace has been passed on: memberships change at this number.
     pub(crate) passed: u64,
 }
 
@@ -139,7 +139,7 @@ impl Parked {
 
     // ---- coming and going ---------------------------------------------------------------------------------------------
 
-    /// A socket lost its transport. Beyond the bounds those that would end first make way.
+    /// Keeps a socket that lost its transport. Beyond the bounds the records that would end first make way.
     pub(crate) fn park(&mut self, record: Record, deadline_ms: u64) {
         self.insert(record, State::Here, deadline_ms);
     }
@@ -150,6 +150,7 @@ impl Parked {
     }
 
     fn insert(&mut self, record: Record, state: State, deadline_ms: u64) {
+        // One `pid` has one record.
         self.remove(record.pid);
         let pid = record.pid;
         let wants = record.members.clone();
@@ -173,7 +174,7 @@ impl Parked {
         self.make_way();
     }
 
-    /// Those whose clients are back make way for nobody: their claims have bounds of their own.
+    /// A record whose client is back makes way for nobody: claims have bounds of their own.
     fn make_way(&mut self) {
         while self.slots.len() > self.bounds.records_max || self.bytes > self.bounds.bytes_max {
             let waits = |id: &RecordId| {
@@ -197,6 +198,7 @@ impl Parked {
 
     fn take(&mut self, id: RecordId) -> Option<Slot> {
         let slot = self.slots.remove(id)?;
+        // Others look for sockets where they were noted (`parking::note_left`).
         self.left.push(slot.record.socket);
         self.by_pid.remove(&slot.record.pid);
         self.deadlines.remove(&(slot.deadline_ms, id));
@@ -207,7 +209,7 @@ impl Parked {
         Some(slot)
     }
 
-    /// Forgets those whose time is over; how many.
+    /// Forgets records whose time is over; how many. A claimed one ends as well: no second claimer gets it (ADR 38).
     pub(crate) fn expire(&mut self, now_ms: u64) -> usize {
         let mut expired = 0;
         while let Some((deadline_ms, id)) = self.deadlines.first().copied()
@@ -320,7 +322,7 @@ impl Parked {
         if !changed {
             return;
         }
-        // Once in its memberships, once in what it wants.
+        // The name stands twice: among the memberships, and in `wants`.
         let bytes = 2 * member.bytes();
         if wanted {
             slot.bytes += bytes;
@@ -337,8 +339,8 @@ impl Parked {
 
     // ---- commands -----------------------------------------------------------------------------------------------------
 
-    /// Sockets that are away carry out a command like those that are here; claims on records that it ended. Those on their way here may
-    /// have to, which is known when they are here.
+    /// Sockets that are away carry out a command like those that are here. Gives the claims on records that it ended. Whether it meant a
+    /// socket on its way here is known when that has come.
     pub(crate) fn command(
         &mut self,
         moment: Moment,
@@ -356,7 +358,7 @@ impl Parked {
                 State::Coming { .. } => coming.push(id),
                 _ if !slot.record.members.are_meant(aim) => {}
                 state => {
-                    // A claimer that has all hears of it, too; it may still give the record back.
+                    // A claimer that was handed all hears the command itself, and may still give the record back: it is not refused.
                     if let State::Claimed {
                         claim,
                         circle,
@@ -374,6 +376,7 @@ impl Parked {
         if !coming.is_empty() {
             journal.command(moment, aim, action, |heading| self.wants(heading));
         }
+        // A socket on its way may be in these rooms by now, so their events are kept for it, too.
         if let Action::Join(rooms) = action {
             for id in coming {
                 for room in rooms {
@@ -475,7 +478,7 @@ impl Parked {
         slot.is_some_and(|state| !matches!(state, State::Coming { .. }))
     }
 
-    /// Whether something holds for what the store is told of it.
+    /// Whether something holds for the deed of a record, which is what the store is told of it.
     pub(crate) fn deed_is(&self, pid: Pid, holds: impl FnOnce(Option<&Deed>) -> bool) -> bool {
         let found = self.find(pid);
         holds(found.and_then(|(_, slot)| slot.record.life.deed()))
@@ -494,7 +497,7 @@ impl Parked {
         }
     }
 
-    /// Those go that an event was for which was told here before they came.
+    /// Forgets records that an event was for, but that came only after it was told here.
     pub(crate) fn forget_newcomers(&mut self, again: &Repeated) {
         let slots = self.slots.iter();
         let newcomers = slots.filter(|(_, slot)| {
@@ -536,8 +539,8 @@ impl Parked {
         Ok(slot.record)
     }
 
-    /// A client came back to another shard. The record is kept for that shard until all of `peers` have passed its fence on; a shard that asks
-    /// twice gets the same answer. `has`: the place up to which its client has all.
+    /// A client came back to another shard. The record is kept for that shard until all of `peers` have passed its fence on; a shard that
+    /// asks twice gets the same answer. `has`: the place up to which its client has all.
     pub(crate) fn claim(
         &mut self,
         Asked { pid, uid, claim }: Asked<'_>,
@@ -548,6 +551,7 @@ impl Parked {
         let id = self.free(pid, uid, Some(claim))?;
         let until_ms = now_ms.saturating_add(self.bounds.claim_ms);
         if let Some(slot) = self.slots.get_mut(id)
+            // A claim that is repeated keeps its round and the passes that came.
             && matches!(slot.state, State::Here)
         {
             slot.state = State::Claimed {
@@ -605,6 +609,7 @@ impl Parked {
             return Fenced::Waits;
         };
         let stands = (*claim, *round) == (pass.claim, pass.round);
+        // A pass of an earlier round, or one that came twice, counts for nothing.
         if !stands || !missing.remove(&pass.by) || !missing.is_empty() {
             return Fenced::Waits;
         }
@@ -620,7 +625,7 @@ impl Parked {
         Fenced::Again
     }
 
-    /// The claimer has it, or gives it back.
+    /// The claimer has it.
     pub(crate) fn confirmed(&mut self, pid: Pid, claim: Claim) -> Option<Record> {
         self.claimed(pid, claim)?;
         self.remove(pid)
@@ -661,7 +666,7 @@ impl Parked {
         self.make_way();
     }
 
-    /// It is here: since which place all that may be for it was kept, and what that was listed under.
+    /// A socket has come: the place since which all that may be for it was kept, and the memberships that were listed for that.
     pub(crate) fn arrived(&mut self, pid: Pid, claim: Claim) -> Option<(u64, Members)> {
         let (id, slot) = self.find(pid)?;
         if !is_coming(slot, claim) {
@@ -680,7 +685,7 @@ impl Parked {
         self.slots.len()
     }
 
-    /// As they are bounded.
+    /// The bytes of records, which are bounded.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

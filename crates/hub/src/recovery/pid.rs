@@ -7,7 +7,7 @@ use wire::base64url;
 const BYTES: usize = 21;
 const SECRET: usize = 18;
 
-/// Names a parked socket, and proves that it is the client's: 144 random bits, then where its socket began.
+/// Names a parked socket, and proves that it is the client's: 144 random bits, then the place where the socket began.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Pid([u8; BYTES]);
 
@@ -25,6 +25,7 @@ impl Pid {
     pub(crate) fn draw(ids: &mut Ids) -> Self {
         let mut bytes = [0; BYTES];
         bytes[..SECRET].copy_from_slice(&ids.random::<SECRET>());
+        // As in ids, ten bits name the node and eight the shard.
         let place = u32::from(ids.me.node & 0x3ff) << 8 | u32::from(ids.me.shard & 0xff);
         bytes[SECRET..].copy_from_slice(&place.to_be_bytes()[1..]);
         Self(bytes)
@@ -57,7 +58,7 @@ const HALF: usize = 6;
 pub(crate) const OFFSET_LIMIT: u64 = 1 << (8 * HALF);
 /// Characters of an offset.
 const OFFSET_LEN: usize = 2 * HALF / 3 * 4;
-/// Bytes of the number behind a place, and of one more for the text to come out even.
+/// The number that follows a place has eight bytes. One more makes the text come out even: three bytes are four characters.
 const TAIL: usize = 1 + 8;
 /// Characters of an offset with a number.
 const LONG_LEN: usize = (2 * HALF + TAIL) / 3 * 4;
@@ -98,6 +99,7 @@ pub(crate) fn offset(at: Position, number: Option<u64>) -> Offset {
 /// The place, and the number if there is one. `None`: it is no offset of ours.
 pub(crate) fn read_offset(text: &str) -> Option<(Position, Option<u64>)> {
     let mut bytes = [0; 2 * HALF + TAIL];
+    // Only namespaces with a stream give out offsets with a number.
     let is_long = text.len() == LONG_LEN;
     let own = match is_long {
         true => &mut bytes[..],

@@ -17,9 +17,9 @@ pub(crate) struct Record {
     pub(crate) pid: Pid,
     pub(crate) socket: Id20,
     pub(crate) namespace: Arc<str>,
-    /// At the journal's head.
+    /// Its memberships at the journal's head.
     pub(crate) members: Members,
-    /// As its token said. Nobody else may come back as this socket.
+    /// The user that its token named. Nobody else may come back as this socket.
     pub(crate) uid: Option<Box<str>>,
     /// Raw JSON that a handler attached.
     pub(crate) data: Option<Box<str>>,
@@ -37,16 +37,16 @@ pub(crate) struct Lifeline {
     pub(crate) since_ms: u64,
     /// It came back with this transport.
     pub(crate) recovered: bool,
-    /// It came from the process before, and what that said last may not have arrived: the store has it, and the journal has not.
+    /// It came from the process before, whose last words may not have arrived: the store has them, and the journal has not.
     pub(crate) is_heir: bool,
-    /// When its client was told that something is missing, and has not proved since that it knows, monotonic milliseconds.
+    /// When its client was told that something is missing, if it has not proved since that it knows; monotonic milliseconds.
     pub(crate) gap_ms: Option<u64>,
 }
 
 /// A socket's places in the journal of its shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// All that it gets of this journal stands behind it.
+    /// All that it gets of this journal stands after this place.
     begun: u64,
     /// It began with its socket: there is no former one that ended there.
     first: bool,
@@ -54,11 +54,11 @@ pub(crate) struct Life {
     confirmed: u64,
     /// Journals of shards that had it before. A client that got nothing of this one yet shows a place in one of them.
     formers: Vec<Former>,
-    /// Where it may come back when its node died.
+    /// What the store is told of it, where it may come back when its node died.
     deed: Option<Box<Deed>>,
 }
 
-/// A journal that a socket was in before, and where the first that it was told here stood there: `begun + 1`, `begun + 2` and so on.
+/// A journal that a socket was in before. What stands at `begun + 1`, `begun + 2` and so on in the present one stood there at these places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Former {
     log: u64,
@@ -76,7 +76,7 @@ impl Life {
         }
     }
 
-    /// As the store has it: it was in no journal of this node.
+    /// The life of a socket as the store has it: it was in no journal of this node.
     pub(crate) fn of_deed(deed: Deed) -> Self {
         Self {
             deed: Some(Box::new(deed)),
@@ -96,7 +96,7 @@ impl Life {
         self.deed = Some(Box::new(deed));
     }
 
-    /// As another node wrote it. `None`: it is no life.
+    /// A life as another node wrote it. `None`: it is no life.
     pub(crate) fn from_parts(
         begun: u64,
         confirmed: u64,
@@ -127,7 +127,7 @@ impl Life {
     pub(crate) fn confirm(&mut self, at: u64) {
         self.confirmed = self.confirmed.max(at);
         if self.confirmed > self.begun {
-            // The first that it was told here has arrived, if there was any.
+            // Something of this journal has arrived, so the client shows no place in a former one any more.
             self.formers = Vec::new();
         }
     }
@@ -138,8 +138,8 @@ impl Life {
         own.unwrap_or(self.begun).max(self.confirmed)
     }
 
-    /// A place that a client shows, as one in this journal; `None`: it cannot be its own. It is from before the socket came here, or of a
-    /// journal that it was never in.
+    /// A place that a client shows, as one in this journal. `None`: it cannot be its own, for it is from before the socket came here, or of
+    /// a journal that the socket was never in.
     fn place(&self, journal: &Journal, shown: Option<Position>) -> Option<u64> {
         let at = shown?;
         let known = journal.offset(at).or_else(|| self.translate(at));
@@ -153,15 +153,15 @@ impl Life {
         Some(self.begun + had as u64)
     }
 
-    /// Its life goes on in another journal behind `begun`, with what it missed of this one, which is called `log`: its places here.
-    /// `None`: it went through too many.
+    /// Its life goes on in another journal after `begun`. `log` is the name of this journal, and `missed` are the places here of what it
+    /// missed. `None`: it went through too many journals.
     pub(crate) fn go_on(&self, begun: u64, log: u64, missed: &[u64]) -> Option<Self> {
         let mut formers = vec![Former {
             log,
             places: missed.to_vec(),
         }];
         for former in &self.formers {
-            // What was told here first, and is not told again, has arrived.
+            // An event of a former journal that is not told again has arrived.
             let told = self.begun + former.places.len() as u64;
             let again = missed.iter().take_while(|place| **place <= told);
             let again = again.filter_map(|place| {
@@ -173,6 +173,7 @@ impl Life {
                 places: again.collect(),
             });
         }
+        // A former journal without places says no more than `begun` does.
         formers.retain(|former| !former.places.is_empty());
         (formers.len() <= FORMERS_MAX).then_some(Self {
             begun,
@@ -197,7 +198,7 @@ impl Record {
         self.life.has(journal, shown)
     }
 
-    /// Whether the place that a client shows is one of this life: the beginning may be where a former one ended.
+    /// Whether the place that a client shows is one of this life. The beginning itself may be where a former one ended.
     pub(crate) fn knows(&self, journal: &Journal, shown: Option<Position>) -> bool {
         let place = self.life.place(journal, shown);
         place.is_some_and(|at| self.life.first || at > self.life.begun)

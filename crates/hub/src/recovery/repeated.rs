@@ -1,11 +1,11 @@
-//! What came from a stream again in one turn, and where it stood when it was told before: after a failover that may be much, so all that was for
-//! the same receivers is one thing.
+//! Events that came from a stream again in one turn, and where they stood when they were told before. After a failover they may be many, so
+//! all that were for the same receivers are one item.
 
 use crate::recovery::headings::Kind;
 use crate::recovery::members::Aim;
 use std::collections::BTreeMap;
 
-/// The numbers of the first and the last of it.
+/// The numbers of the first and the last of such events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stood {
     pub(crate) from: u64,
@@ -26,10 +26,10 @@ impl Stood {
     }
 }
 
-/// By name.
+/// What stood under each name.
 type Names = BTreeMap<Box<str>, Stood>;
 
-/// The same by whom it named, so that one walk finds all who did not hear some of it.
+/// The same by receivers: one walk over the sockets finds those that did not hear some of it.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
     namespaces: BTreeMap<Box<str>, BTreeMap<Kind, Names>>,

@@ -1,4 +1,4 @@
-//! An event as it is kept for those who come back.
+//! An event as it is kept for clients that come back.
 
 use crate::dialect::speech::Emit;
 
@@ -8,9 +8,9 @@ pub(crate) struct Said {
     name: Box<str>,
     args: Box<str>,
     attachments: Vec<Vec<u8>>,
-    /// The one room that it was for: plain clients are told.
+    /// The one room that it was for: plain clients are told it (ADR 67).
     room: Option<Box<str>>,
-    /// In the stream that all nodes read; 0: it is not there.
+    /// Its number in the stream that all nodes read; 0: it is not there.
     number: u64,
 }
 

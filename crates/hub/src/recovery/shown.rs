@@ -1,5 +1,5 @@
-//! The two things that a client shows when it comes back, in the payload of its CONNECT: `pid` and `offset`. They are taken out before anybody else
-//! looks at it: the `pid` is a secret, and a schema of the payload knows neither.
+//! The two things that a client shows when it comes back, in the payload of its CONNECT: `pid` and `offset`. They are taken out before
+//! anybody else looks at the payload: the `pid` is a secret, and a schema knows neither.
 
 use crate::recovery::exchange::Comer;
 use crate::recovery::pid::{self, Pid};
@@ -7,14 +7,14 @@ use crate::tables::position::Position;
 use std::borrow::Cow;
 use wire::json;
 
-/// The `pid` and offset that it shows.
+/// The `pid` and offset that a client shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// `None`: it shows none of ours.
     pub(crate) pid: Option<Pid>,
     /// `None`: it has no place, or none of ours.
     pub(crate) offset: Option<Position>,
-    /// Where it is in the stream that all nodes read, if its offset says so.
+    /// Its place in the stream that all nodes read, if its offset names one.
     pub(crate) number: Option<u64>,
 }
 
@@ -31,9 +31,10 @@ impl Shown {
     }
 }
 
-/// The payload without `pid` and `offset`, and what they say; `None`: it shows no `pid`. A `pid` that is no string is a field of the
-/// application, which keeps it and its `offset`.
+/// The payload without `pid` and `offset`, and what they say; `None`: it has no `pid`. A `pid` that is no string is a field of the
+/// application: it stays, and so does the `offset`.
 pub(crate) fn take_out(payload: &str) -> (Cow<'_, str>, Option<Shown>) {
+    // A payload without a `pid` is not copied, so the first walk only looks for one.
     let mut shown = None;
     for (key, value) in json::members(payload) {
         if is(key, "pid") {
@@ -49,6 +50,7 @@ pub(crate) fn take_out(payload: &str) -> (Cow<'_, str>, Option<Shown>) {
         if is(key, "offset") {
             offset = text(value).and_then(|text| pid::read_offset(&text));
         } else if !is(key, "pid") {
+            // Each repeated `pid` goes, in whatever spelling: any of them may be a secret.
             if rest.len() > 1 {
                 rest.push(',');
             }

@@ -1,4 +1,4 @@
-//! From where to where in a journal a socket was a member, read backwards from what it is a member of now.
+//! The stretches of a journal in which a socket was a member, read backwards from what it is a member of now.
 
 use crate::recovery::headings::{Kind, Membership};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub(super) struct Change<'a> {
     pub(super) member: &'a Membership,
 }
 
-/// It was a member of what was said behind `after`, up to `upto`.
+/// A socket was a member for what was said after `after`, up to `upto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span<'a> {
     pub(super) member: &'a Membership,
@@ -21,12 +21,12 @@ pub(super) struct Span<'a> {
 
 #[derive(Debug)]
 pub(super) struct Spans<'a> {
-    /// By membership, those of one in any order.
+    /// Sorted by membership; spans of one membership stand in any order.
     sorted: Vec<Span<'a>>,
 }
 
 impl<'a> Spans<'a> {
-    /// Those behind `after`. `now`: what it is a member of at `head`; `changes` in between, the newest first.
+    /// The spans after `after`. `now`: what the socket is a member of at `head`; `changes`: those in between, the newest first.
     pub(super) fn read(
         now: impl Iterator<Item = &'a Membership>,
         changes: impl Iterator<Item = Change<'a>>,
@@ -35,6 +35,7 @@ impl<'a> Spans<'a> {
         let mut open: BTreeMap<&Membership, u64> = now.map(|member| (member, head)).collect();
         let mut sorted = Vec::new();
         for Change { at, joined, member } in changes {
+            // Backwards, a leave is the end of a span, and a join its beginning.
             if !joined {
                 open.insert(member, at);
             } else if let Some(upto) = open.remove(member) {
@@ -59,7 +60,7 @@ impl<'a> Spans<'a> {
         self.sorted.iter()
     }
 
-    /// Whether it was a member there.
+    /// Whether the socket was a member at that place.
     pub(super) fn hold(&self, kind: Kind, name: &str, at: u64) -> bool {
         let key = |span: &Span<'a>| (span.member.kind, &*span.member.name).cmp(&(kind, name));
         let first = self.sorted.partition_point(|span| key(span).is_lt());

@@ -1,4 +1,4 @@
-//! Where an event or an order stands in the order of the shard that gave it out, and how far a shard is in the orders of all.
+//! The place of an event or an order in the order of the shard that gave it out, and how far a shard is in the orders of all shards.
 
 use crate::bounds::{LIVES_MAX, ORIGINS_MAX};
 use crate::books::faults::{self, Fault};
@@ -13,16 +13,16 @@ pub(crate) struct Stamp {
     pub(crate) number: u64,
 }
 
-/// Tells one life of a shard from its next: a node that comes back under its number begins to count anew. It is drawn, and says nothing of which
-/// came first: no clock of a host is asked.
+/// Tells one life of a shard from its next: a node that comes back under its number begins to count anew. It is drawn and not read from a
+/// clock, which may go back: so it says nothing of which life came first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShardLife(pub(crate) u64);
 
 impl ShardLife {
-    /// Of a stream, which ends with nobody.
+    /// The life of a stream, which does not end with a node.
     pub(crate) const OF_STREAMS: Self = Self(0);
 
-    /// Two are alike once in so many that nobody meets them.
+    /// Draws 56 bits: two lives that are alike are not met in practice.
     pub(crate) fn draw(ids: &mut Ids) -> Self {
         let mut bytes = [0; 8];
         bytes[1..].copy_from_slice(&ids.random::<7>());
@@ -61,7 +61,8 @@ impl Stamps {
         self.last()
     }
 
-    /// The stamp of an event that this shard gives out. It goes with each letter. `first`: that of the node that published it.
+    /// The stamp of an event that this shard gives out: it goes with each letter. `first`: the stamp by the node that published it, if that
+    /// was another.
     pub(crate) fn give(&mut self, first: Option<Stamp>) -> Stamp {
         let stamp = first.unwrap_or_else(|| self.next());
         self.given.see(stamp);
@@ -72,7 +73,7 @@ impl Stamps {
         &self.given
     }
 
-    /// The process before gave this out, and numbers up to this: the life of the shard is the same one.
+    /// The process before gave out all of `given`, and numbers up to `last`. The life of the shard goes on.
     pub(crate) fn go_on_from(&mut self, given: Vector, life: ShardLife, last: u64) {
         (self.given, self.life, self.last) = (given, life, last);
     }
@@ -103,15 +104,16 @@ impl FromIterator<Stamp> for Vector {
 }
 
 impl Vector {
-    /// It was seen here.
+    /// Notes that it was seen here.
     pub(crate) fn see(&mut self, stamp: Stamp) {
         if !self.covers(stamp) {
             self.hear(stamp);
         }
     }
 
-    /// Its life is the last that was heard of its shard.
+    /// Moves its life to the end: it is the last that was heard of its shard.
     fn hear(&mut self, mut stamp: Stamp) {
+        // A stamp comes from another node, which may name places that nobody has.
         if self.last.len() >= ORIGINS_MAX && !self.last.contains_key(&stamp.from) {
             return;
         }
@@ -126,13 +128,13 @@ impl Vector {
         lives.push((stamp.life, stamp.number));
     }
 
-    /// The same of what a vector has of streams that all nodes read: they have no shard.
+    /// Takes in what a vector has of streams that all nodes read: they have no shard.
     pub(crate) fn see_streams(&mut self, other: &Self) {
         let streams = other.iter().filter(|stamp| stamp.from.node == STREAMS);
         streams.for_each(|stamp| self.see(stamp));
     }
 
-    /// All of another vector was seen here. It may know of many lives that are over: the one that was heard of last here stays.
+    /// Takes in another vector. That may know of many lives that are over, so the one that was heard of last here stays last.
     pub(crate) fn see_all(&mut self, other: &Self) {
         for from in other.last.keys() {
             let own = self.of(*from).last();

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    /// Where namespaces have such streams.
+    /// The streams, if a namespace has one.
     pub(crate) chronicle: Option<Arc<Chronicle>>,
-    /// When this shard had come how far in them.
+    /// How far this shard had come in them, by time.
     pub(crate) marks: Marks,
-    /// Words that this shard had for them.
+    /// The number of words that this shard had for them.
     words: u64,
-    /// Sockets that changed in this turn, with the tickets of those who wait until that is stored.
+    /// Sockets that changed in this turn, with the tickets that clients wait with until that is stored.
     dirty: Vec<(SocketKey, u64)>,
     /// How often the store lost something, by namespaces.
     eras: BTreeMap<String, u64>,
@@ -51,7 +51,7 @@ impl Streams {
         self.eras.get(namespace).copied().unwrap_or_default()
     }
 
-    /// The store lost something, for the so many-th time.
+    /// The store lost something; `era` counts how often.
     pub(crate) fn begin_era(&mut self, namespace: &str, era: u64) {
         self.eras.insert(namespace.to_owned(), era);
     }
@@ -62,7 +62,7 @@ impl Streams {
         renewals.or_default().push(socket);
     }
 
-    /// All sockets of a namespace are.
+    /// All sockets of a namespace are to be stored anew.
     pub(crate) fn renew_all(&mut self, namespace: &str, sockets: Vec<SocketKey>) {
         self.renewals.insert(namespace.to_owned(), sockets);
     }
@@ -71,11 +71,12 @@ impl Streams {
         !self.renewals.is_empty()
     }
 
-    /// The next sockets that are stored anew, as fast as the store takes them.
+    /// The next sockets to be stored anew: none while much waits for the store (ADR 62).
     pub(crate) fn next_renewals(&mut self, mut room: usize) -> Vec<SocketKey> {
         let (mut next, chronicle) = (Vec::new(), self.chronicle.as_ref());
         self.renewals.retain(|namespace, sockets| {
             if chronicle.is_some_and(|chronicle| chronicle.is_calm(namespace)) {
+                // They are taken from the end, where nothing has to move.
                 let from = sockets.len().saturating_sub(room);
                 room -= sockets.len() - from;
                 next.extend(sockets.drain(from..));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Back {
     pub(crate) record: Record,
-    /// The events that it missed, with the places under which it gets it.
+    /// The events that it missed, with the places under which it gets them.
     pub(crate) missed: Vec<(u64, Arc<Said>)>,
     /// Entries that were read for it.
     pub(crate) read: usize,
@@ -43,13 +43,13 @@ pub(super) struct Taking {
     here: u16,
     /// The shard that has it.
     owner: Option<Place>,
-    /// No shard of another node can give it any more.
+    /// Only a shard of this node can still give it.
     alone: bool,
     /// Why others cannot give it.
     why: NotRecovered,
     /// The round of a fence that waits, and the ticket that it waits for once that is known.
     fence: Option<(u32, Option<u64>)>,
-    /// Shards of which nothing is under way any more that the owner had seen.
+    /// Shards whose events that the owner had seen have all arrived here.
     flushed: BTreeSet<Place>,
     handed: Option<Box<Handover>>,
 }
@@ -78,10 +78,11 @@ impl Taking {
         }
     }
 
-    /// A shard says something: now it is known how many its node has.
+    /// A shard says something, and how many shards its node has.
     fn heard(&mut self, by: Sender<'_>) {
         let Place { node, .. } = by.place;
         if self.silent.remove(&node) {
+            // The number comes from another node, and is not believed beyond the bound.
             let shards = 0..by.parts.min(SHARDS_MAX as u16);
             self.asked.extend(shards.map(|shard| Place { node, shard }));
         }
@@ -91,9 +92,11 @@ impl Taking {
     /// A shard does not give it; `Some`: nor does any other.
     pub(super) fn refused(&mut self, by: Sender<'_>, why: NotRecovered) -> Option<NotRecovered> {
         self.heard(by);
+        // One node that cannot take part ends the way over nodes for all (ADR 38).
         if why == NotRecovered::Nodes {
             return self.stay_alone();
         }
+        // `Unknown` says least, so any other reason stays.
         if why != NotRecovered::Unknown && !self.alone {
             self.why = why;
         }
@@ -103,7 +106,7 @@ impl Taking {
         }
     }
 
-    /// The nodes of the circle are not what they were. Only a shard of this node can still give it. `Some`: none does.
+    /// The nodes of the circle are not what they were, so only a shard of this node can still give it. `Some`: none does.
     pub(super) fn stay_alone(&mut self) -> Option<NotRecovered> {
         let here = self.here;
         (self.alone, self.why) = (true, NotRecovered::Nodes);
@@ -143,7 +146,7 @@ impl Taking {
         self.circle.as_ref().filter(|_| abroad)
     }
 
-    /// A node went, or something that it said; `Some`: so the claim has no chance.
+    /// A node went, or something that it said was lost. `Some`: the claim has no chance any more.
     pub(super) fn broken(&mut self, node: u16) -> Option<NotRecovered> {
         let concerned = self.circle.as_ref().is_some_and(|all| all.has(node));
         if concerned { self.stay_alone() } else { None }
@@ -191,14 +194,16 @@ impl Taking {
         let (owner, flushed) = (self.owner, &self.flushed);
         let all = match self.around() {
             Some(circle) => circle.homes().iter().all(|home| flushed.contains(home)),
+            // The owner's handover comes after all that it published: it needs no flush.
             None => peers.all(|peer| Some(peer) == owner || flushed.contains(&peer)),
         };
         self.handed.take_if(|_| all)
     }
 }
 
-/// The owner's part ends where its vector says; from there on this shard has all that is for the socket since it was listed, at
-/// `since`, under `wants`. Both go behind each other into this journal, for the socket alone.
+/// Joins what the owner handed over and what came here. The owner's part ends where its vector says. This shard has all later events for
+/// the socket, because it listed the socket at `since` under `wants`. Both parts go into this journal one after the other, for the socket
+/// alone.
 pub(super) fn switch_over(
     journal: &mut Journal,
     now_ms: u64,
@@ -211,7 +216,7 @@ pub(super) fn switch_over(
         log,
         seen,
     } = handover;
-    // Nothing of it is on its way here any more.
+    // Of the streams, nothing that the owner saw is on its way here any more.
     journal.seen.see_streams(&seen);
     let (places, mut missed): (Vec<u64>, Vec<Arc<Said>>) = missed.into_iter().unzip();
     let mut read = missed.len();
@@ -235,6 +240,7 @@ pub(super) fn switch_over(
             None => {}
         }
     }
+    // The life begins before what is told now: the first of it stands at `begun + 1`, as `Former` counts.
     let life = record.life.go_on(journal.head(), log, &places);
     record.life = life.ok_or(NotRecovered::Trimmed)?;
     let socket = record.socket.to_string();

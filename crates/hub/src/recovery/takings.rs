@@ -14,14 +14,14 @@ pub(crate) struct Adopting {
     pub(crate) pid: Pid,
     pub(crate) uid: Option<Box<str>>,
     pub(crate) namespace: Arc<str>,
-    /// Where it is in the stream.
+    /// The client's place in the stream.
     pub(crate) shown: Option<u64>,
     pub(crate) deadline_ms: u64,
     /// The other shards do not have it.
     pub(crate) is_asked: bool,
 }
 
-/// No two claims of a shard have one number. A claim may wait for both, the store last.
+/// The claims by number. A claim may wait for both, the store last: it keeps its number.
 #[derive(Debug)]
 pub(crate) struct Takings {
     all: BTreeMap<u64, Taking>,
@@ -30,7 +30,7 @@ pub(crate) struct Takings {
     last: u64,
     /// Other nodes know what is wanted here up to this ticket.
     pub(super) known: u64,
-    /// One more is a new socket.
+    /// The client of one more claim gets a new socket.
     max: usize,
 }
 
@@ -60,6 +60,7 @@ impl Takings {
 
     /// The process before gave out numbers up to this.
     pub(super) fn go_on_from(&mut self, last: u64) {
+        // Other nodes tell claims by their numbers: none may come twice (ADR 82).
         self.last = self.last.max(last);
     }
 
@@ -141,7 +142,7 @@ impl Takings {
 
     // ---- ends ---------------------------------------------------------------------------------------------------------
 
-    /// Those that have no chance any more because of what happened to a node.
+    /// The claims that have no chance any more because of what happened to a node.
     pub(super) fn broken(&mut self, node: u16) -> Vec<(u64, NotRecovered)> {
         let broken = self.all.iter_mut().filter_map(|(number, taking)| {
             let why = taking.broken(node)?;
@@ -150,7 +151,7 @@ impl Takings {
         broken.collect()
     }
 
-    /// Those that nobody answered in time.
+    /// The claims that nobody answered in time.
     pub(super) fn late(&self, now_ms: u64) -> BTreeSet<u64> {
         let late = self.deadlines().filter(|(_, due_ms)| *due_ms <= now_ms);
         late.map(|(number, _)| number).collect()

@@ -25,7 +25,7 @@ pub(crate) struct Ways {
     pub(super) me: Place,
     /// The other shards of the process.
     pub(super) peers: Vec<Place>,
-    /// As they are now.
+    /// The other nodes as they are now.
     pub(crate) abroad: Abroad,
     /// Namespaces whose sockets stay at their nodes.
     pub(crate) apart: Arc<Apart>,
@@ -33,7 +33,7 @@ pub(crate) struct Ways {
     pub(crate) now_ms: u64,
     /// Bytes that other nodes may be handed now: what clients publish has as much.
     pub(crate) room: usize,
-    /// Another node is handed no more of what a client missed.
+    /// So many bytes of what one client missed may go to another node.
     handover_bytes_max: usize,
     posts: Vec<Post>,
 }
@@ -77,19 +77,19 @@ impl Ways {
         self.apart.holds(namespace, self.now_ms)
     }
 
-    /// The nodes are those that a claim goes around, and all that is said in its namespace has a place in their order.
+    /// Whether the nodes are still those that a claim goes around, and all that is said in its namespace has a place in their order.
     pub(super) fn stands(&self, circle: &Circle) -> bool {
         self.abroad == Abroad::Nodes(Arc::clone(&circle.nodes)) && !self.stays(&circle.namespace)
     }
 
-    /// What this node says now has no stamp, as while an older node is there, or one that is not the others', as a worker's part does that
-    /// stands for nodes without a link: nobody could tell what of it a socket has.
+    /// Whether nobody could tell which of this node's events a socket of another node has. While an older node is there, events have no
+    /// stamp. A worker's part that also stands for nodes without a link has a stamp that those nodes did not give.
     pub(super) fn speaks_without_stamps(&self, other: Place, way: &Circle) -> bool {
         let has_stamps = matches!(self.abroad, Abroad::Nodes(_)) && !self.stays(&way.namespace);
         other.node != self.me.node && !has_stamps
     }
 
-    /// Another node is handed a bounded part, and only while all nodes are there that passed the fence on.
+    /// Another node is handed a bounded part, and only while all nodes that passed the fence on are there.
     pub(super) fn may_leave(
         &mut self,
         circle: &Circle,
@@ -108,7 +108,7 @@ impl Ways {
 
     // ---- messages -----------------------------------------------------------------------------------------------------
 
-    /// To a shard of this node.
+    /// Posts a message to a shard of this node.
     pub(super) fn post(&mut self, to: Place, message: Message) {
         let (to, namespace) = (To::Shard(to.shard), None);
         self.posts.push(Post {
@@ -126,7 +126,7 @@ impl Ways {
         });
     }
 
-    /// To all shards of this node, and of the others that are asked.
+    /// Posts a message to all shards of this node, and of the others that are asked.
     pub(super) fn tell_all(&mut self, circle: Option<&Circle>, message: &Message) {
         for peer in self.peers.clone() {
             self.post(peer, message.clone());
@@ -143,7 +143,7 @@ impl Ways {
         }
     }
 
-    /// To one shard, wherever it is.
+    /// Posts a message to one shard, wherever it is.
     pub(super) fn post_to(&mut self, to: Place, circle: Option<&Circle>, message: Message) {
         match circle.filter(|_| to.node != self.me.node) {
             Some(circle) => self.post_abroad(to.node, Door::Shard(to.shard), circle, message),
@@ -156,13 +156,14 @@ impl Ways {
         self.post_to(claim.by, circle, message);
     }
 
-    /// To the claimer. `circle`: as the record has it, or the claim.
+    /// Refuses a claim. `circle`: the nodes that it goes around, as the record or the claim has them.
     pub(super) fn refuse(&mut self, claim: Claim, circle: Option<&Circle>, why: NotRecovered) {
         self.answer(claim, circle, Message::Refused { claim, why });
     }
 
-    /// To a shard behind all that this one, a home, published before.
+    /// Posts a message to a shard, after all that this one, a home, published before.
     pub(super) fn behind(&mut self, to: Place, circle: &Circle, message: Message) {
+        // A mailbox keeps the order within a node; between nodes only the way from home to home does.
         match to.node == self.me.node {
             true => self.post(to, message),
             false => self.post_abroad(to.node, Door::ByHome(to.shard), circle, message),
@@ -181,6 +182,7 @@ impl Ways {
     pub(super) fn way(by: Sender<'_>) -> Option<Circle> {
         by.namespace.map(|namespace| Circle {
             namespace: Arc::clone(namespace),
+            // An answer goes to one shard, whatever nodes the claim goes around.
             nodes: Arc::default(),
             home: by.home,
         })

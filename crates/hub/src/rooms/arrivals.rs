@@ -19,17 +19,17 @@ impl Arrivals {
         }
     }
 
-    /// Some namespace hides what was before.
+    /// Whether some namespace hides what was before.
     pub(crate) fn is_on(&self) -> bool {
         !self.namespaces.is_empty()
     }
 
-    /// Members of this namespace see nothing of before they joined.
+    /// Whether members of this namespace see nothing of what was said before they joined.
     pub(crate) fn hide_the_past_of(&self, namespace: &str) -> bool {
         self.is_on() && self.namespaces.contains(namespace)
     }
 
-    /// Whoever is a member already joined before.
+    /// Notes an arrival. A socket that is a member already joined before.
     pub(crate) fn came(&mut self, room: RoomId, socket: SocketId, now_ms: u64) {
         self.since.entry((room, socket)).or_insert(now_ms);
     }

@@ -1,11 +1,11 @@
-//! The busiest rooms of a shard: the room of one event in sixteen is noted, in tables that do not grow. A room that is not in them and comes
-//! takes the place of the quietest, with its figures: so a room with more than one in 64 of the deliveries is there, and a quiet one may seem
-//! busier than it is.
+//! The busiest rooms of a shard: the room of one event in sixteen is noted, in tables that do not grow. A room that is not in them and
+//! comes takes the place of the quietest, with its figures: so a room with more than one in 64 of the deliveries is there, and a quiet one
+//! may seem busier than it is.
 
 use crate::bounds::BUSY_WINDOW_MS;
 use crate::tables::slot::RoomId;
 
-/// One event in so many is looked at: as many as four bits can count.
+/// One event in so many is looked at: as many as `EVERY_BITS` can count.
 const EVERY: u64 = 1 << EVERY_BITS;
 const EVERY_BITS: u32 = 4;
 /// Rooms that are told apart.
@@ -37,7 +37,7 @@ pub(crate) struct Pace {
 
 impl Default for Busy {
     fn default() -> Self {
-        // They are there before the first event: nothing is allocated while events pass.
+        // Both tables have all their room from the start: nothing is allocated while events pass.
         Self {
             now: Vec::with_capacity(PLACES),
             before: Vec::with_capacity(PLACES),
@@ -91,7 +91,7 @@ impl Busy {
         if gone_ms < BUSY_WINDOW_MS && self.began_ms > 0 {
             return;
         }
-        // Nobody spoke for longer: what was before is no news.
+        // Nobody spoke for two windows: what was before is no news.
         let is_late = gone_ms >= 2 * BUSY_WINDOW_MS;
         let is_first = self.began_ms == 0;
         self.before_ms = if is_first || is_late { 0 } else { gone_ms };

@@ -10,13 +10,13 @@ use crate::tables::slot::RoomId;
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) room: RoomId,
-    /// The handler is told; else only others are.
+    /// Whether the handler is told; otherwise only others are.
     pub(crate) tell: bool,
-    /// So are the other shards that have members: the change was made here.
+    /// The other shards with members that are told, because the change was made here.
     pub(crate) announce: ShardSet,
-    /// So are other nodes: how many there are on this shard, and whether they are to answer.
+    /// The word to other nodes: members on this shard, and whether the nodes are to answer.
     pub(crate) away: Option<(u32, bool)>,
-    /// Other nodes cannot be told now.
+    /// Whether other nodes cannot be told now.
     pub(crate) withheld: bool,
 }
 
@@ -45,6 +45,7 @@ impl Changes {
         if let Some(slot) = rooms.get_mut(room)
             && slot.kind() == RoomKind::Named
         {
+            // No room has so many members, so the next count is news.
             slot.news.announced = u32::MAX;
             slot.news.asks |= asks;
             self.mark(rooms, room);
@@ -56,11 +57,12 @@ impl Changes {
         owed || !self.list.is_empty() || self.round.len() > 0
     }
 
-    /// Whether there is room on the way to other nodes for news of rooms. What had none is told as soon as there is: only rooms
-    /// that they know of, or that have members, so that those that come and go in between make nothing grow.
+    /// Notes whether there is room on the way to other nodes for news of rooms. News that had none are told as soon as there is. Only rooms
+    /// that nodes know of, or that have members, are told, so that rooms that come and go in between make nothing grow.
     pub(crate) fn nodes_take_counts(&mut self, rooms: &mut RoomTable, take: bool) {
         if !take {
             let owed = self.owed.get_or_insert_default();
+            // Rooms that went still stand in the list.
             if owed.len() > 2 * rooms.len() + SPARE {
                 owed.retain(|room| rooms.get(*room).is_some_and(|room| room.news.owed));
             }
@@ -145,7 +147,7 @@ impl Changes {
         })
     }
 
-    /// Members came over from another process: nobody is told of a change that is none. Rooms whose members are told of each other tell
+    /// Members came over from another process, which is no change that anybody is told of. Rooms whose members are told of each other say
     /// all they have, as to anybody new.
     pub(super) fn forget(&mut self, rooms: &mut RoomTable, rolls: &Rolls) {
         let round = std::mem::take(&mut self.round);

@@ -25,7 +25,7 @@ impl Speaker<'_> {
         let (route, session) = (socket.route, socket.session);
         let variant = route.variant();
         if variant.dialect == Dialect::PlainRaw && notices::is_notice(out.event.name) {
-            // Its frames have no names: it would take the gateway's own word for that of another client.
+            // Frames of a raw client have no names: it would take the gateway's own word for that of another client (ADR 32).
             return false;
         }
         let deflate = out.made.form(route.deflate());
@@ -41,11 +41,13 @@ impl Speaker<'_> {
             }
             return is_queued;
         };
+        // If the stream asked for one of the rooms, the event carries an id that is this stream's own.
         if out.at.is_some() && variant.framing == Framing::EventStream {
             let range = self.encode_with_id(session, variant, out);
             self.delivered(conn, variant, range);
             return true;
         }
+        // A volatile event goes only to a client that can take it at once.
         if out.event.volatile
             && !self
                 .line
@@ -66,7 +68,7 @@ impl Speaker<'_> {
         true
     }
 
-    /// An empty attachment has no frame in WebTransport: its client would end. One that may come back is told of the gap.
+    /// An empty attachment has no frame in WebTransport: its client would end. A client that may come back is told of the gap.
     #[cold]
     fn leaves_out(&mut self, index: SocketId, out: &Outgoing<'_>) -> bool {
         let socket = self.people.sockets.get(index);
@@ -77,7 +79,7 @@ impl Speaker<'_> {
         let Some(slot) = slot.filter(|slot| !slot.takes_empty()) else {
             return false;
         };
-        // What wants an answer, and what is for this instant, nobody is promised.
+        // Nobody is promised an event that wants an answer, or one that is for this instant only.
         if out.ack.is_none()
             && !out.event.volatile
             && let Some(conn) = slot.conn
@@ -137,6 +139,7 @@ impl Speaker<'_> {
         else {
             return false;
         };
+        // Nothing can leave before the next poll.
         if out.event.volatile && (polling.get.is_none() || !polling.queue.is_empty()) {
             self.books.counts.dropped_volatile += 1;
             return false;
@@ -197,7 +200,7 @@ impl Speaker<'_> {
         let own = deflate == Deflate::Own;
         let mut plain = out.made.frames(variant, Deflate::Off);
         if own && plain.is_none() {
-            // There may be more like this one.
+            // Other members with a window of their own may need the plain form as well.
             plain = Some(self.encode(variant, out));
         }
         let kind = (out.made.is_shared() && !own, self.fate_of(out));

@@ -19,7 +19,7 @@ pub enum RoomKind {
 }
 
 impl RoomKind {
-    /// What its key names.
+    /// The kind of thing that its key names.
     pub(crate) fn subject(self) -> Subject {
         match self {
             Self::All => Subject::Namespace,
@@ -90,6 +90,7 @@ impl Card {
 
     /// One holder less; `true` if it was the last one and nobody came meanwhile.
     fn release(&self) -> bool {
+        // Between the two steps somebody may come: then the count is not 0 any more, and the card stays.
         let last = self.holders.fetch_sub(1, SeqCst) == 1;
         last && self
             .holders
@@ -97,7 +98,7 @@ impl Card {
             .is_ok()
     }
 
-    /// Bytes of a card and its place in the directory, shared evenly by those who hold it.
+    /// Bytes of a card and its place in the directory, shared evenly by its holders.
     pub(crate) fn heap_share(&self) -> usize {
         const ENTRY: usize = 48;
         let whole = size_of::<Self>() + ENTRY;
@@ -182,6 +183,7 @@ impl Directory {
 
     fn remove(&self, card: &Arc<Card>) {
         let cards = self.cards.pin();
+        // The name may belong to another card by now.
         let _ = cards.remove_if(&card.room(), |entry, ()| Arc::ptr_eq(&entry.0, card));
     }
 

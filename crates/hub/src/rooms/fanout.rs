@@ -43,6 +43,7 @@ impl Audience<'_> {
 
     #[inline]
     pub(super) fn give(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
+        // The journal comes first: an event may be for sockets that are away only.
         if self.recovery.is_some() {
             self.write_down(target, out);
         }
@@ -57,6 +58,7 @@ impl Audience<'_> {
         }
         for name in target.rooms {
             self.deliver_room(namespace, RoomKind::Named, name, mark, out);
+            // A socket is in the room of its own id without an entry in the table.
             if let Some(index) = self.speaker.people.socket_named(namespace, name) {
                 self.deliver_member(index, mark, out);
             }
@@ -130,6 +132,7 @@ impl Audience<'_> {
         };
         let (members, live) = self.rooms.table.take_members(room);
         let receivers = match out.at {
+            // A member that follows gets the events that rooms keep with its history (ADR 14).
             Some(_) => &members[..live],
             None => &members[..],
         };
@@ -142,8 +145,7 @@ impl Audience<'_> {
         self.rooms.table.put_back(room, members);
     }
 
-    /// Something goes to members of rooms in another way than here: whether the rooms are busy is to be known of it, too. To be called
-    /// after [`Self::prepare`].
+    /// Counts rooms as busy whose members get something in another way than by `fan_out`. To be called after [`Self::prepare`].
     pub(crate) fn note_rooms(&mut self, target: &Target<'_>) {
         if !Busy::wants(self.speaker.books.counts.broadcasts) {
             return;

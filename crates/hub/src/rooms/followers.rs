@@ -1,4 +1,4 @@
-//! Members that wait for the history of their room, and for which answer.
+//! Members that wait for the history of their room, and the tickets of the answers that they wait for.
 
 use crate::tables::slot::{RoomId, SocketId};
 use std::collections::HashMap;

@@ -78,7 +78,7 @@ impl HistoryTap {
         self.unfit.load(Ordering::Relaxed)
     }
 
-    /// At the home of a namespace: an event that its rooms keep.
+    /// Copies an event that rooms keep, at the home of their namespace.
     pub(crate) fn pass<'a>(
         &self,
         (namespace, rooms): (&str, impl Iterator<Item = &'a str>),
@@ -86,11 +86,12 @@ impl HistoryTap {
         user: Option<&str>,
         time_ms: u64,
     ) {
+        // The node that published an event stores it.
         if event.author == Author::Elsewhere || !self.namespaces.contains(namespace) {
             return;
         }
         let mut rooms: Vec<String> = rooms.map(str::to_owned).collect();
-        // A program may name one twice.
+        // A program may name a room twice.
         rooms.sort_unstable();
         rooms.dedup();
         if rooms.is_empty() {
@@ -104,7 +105,7 @@ impl HistoryTap {
             Author::Waiting(receipt) => Some(receipt),
             _ => None,
         };
-        // One that finds no room is counted; a program that waits for it is told when its time is up.
+        // An event that finds no room is counted; a program that waits for it is told when its time is up.
         let _ = self.copies.push(Recorded {
             namespace: namespace.to_owned(),
             rooms,

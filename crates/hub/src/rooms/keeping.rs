@@ -1,5 +1,5 @@
-//! What is kept of the events of which namespaces. The configuration says it by the names of events, so it holds for an event
-//! whoever says it: a client, a worker, a program or another server.
+//! What namespaces keep of their events. The configuration says it by the names of events, so it holds whoever says an event: a client, a
+//! worker, a program or another server.
 
 use crate::bounds::HISTORY_BYTES_MAX;
 use crate::dialect::speech::Emit;
@@ -60,6 +60,7 @@ impl Keeping {
         let any = others.is_some() || namespaces.iter().any(|(_, keeps)| keeps.is_some());
         match any {
             true => Self { namespaces, others },
+            // Where nothing is kept, the look for each event ends at once (`of`).
             false => Self::default(),
         }
     }
@@ -97,7 +98,7 @@ impl Keeping {
     }
 }
 
-/// The same answer on every shard.
+/// The home of a key. The seed is fixed, so that every shard has the same answer.
 fn home(key: &str, shards: u16) -> u16 {
     if shards == 1 {
         return 0;
@@ -112,8 +113,8 @@ impl Keeps {
         self.forms.get(event).copied().unwrap_or(self.others)
     }
 
-    /// What is kept of an event. Volatile ones are for this instant only; attachments would be copied for every room. `rule`: the
-    /// event whose rule counts.
+    /// What is kept of an event. A volatile one is for this instant only, and attachments would be copied for every room. `rule`: the event
+    /// whose rule counts.
     pub(crate) fn record(&self, event: &Emit<'_>, rule: &str) -> Record {
         let form = self.form(rule);
         if event.volatile || form == Form::Passing {
@@ -124,6 +125,7 @@ impl Keeps {
         }
         let text = match form {
             Form::Named => named(event),
+            // A history is a list: each event is one value in it, also without arguments.
             _ => json::first(event.args).unwrap_or("null").into(),
         };
         match text.len() > HISTORY_BYTES_MAX {

@@ -40,13 +40,13 @@ pub(crate) struct Log {
     /// Which events are kept, and what of them.
     pub(crate) keeping: Arc<Keeping>,
     rooms: HashMap<(String, String), Ring>,
-    /// Random: positions of another process, or of another shard, are not taken for its own. 0: not named yet.
+    /// A random name: positions of another process, or of another shard, are not taken for its own. 0: not named yet.
     name: u64,
     /// The last one that was given.
     offset: u64,
     /// The offset of the last event that a room without a ring had and forgot.
     floor: u64,
-    /// Has the bytes of all rings.
+    /// Holds the bytes of all rings.
     account: Account,
     /// Another process has it, and gives out its next positions.
     is_over: bool,
@@ -124,6 +124,7 @@ impl Log {
         };
         let mut any = false;
         for room in rooms {
+            // All rooms of an event share one offset, and an event without rooms takes none.
             if !std::mem::replace(&mut any, true) {
                 self.offset += 1;
             }
@@ -142,6 +143,7 @@ impl Log {
             self.evict();
         }
         let ring = self.rooms.entry(key);
+        // The room may have had a ring that is forgotten, so it begins at the common floor.
         let ring = ring.or_insert_with(|| Ring::new(self.floor, &self.account));
         ring.push(self.offset, Arc::clone(text));
         while self.account.is_exceeded() {
@@ -159,7 +161,7 @@ impl Log {
         }
     }
 
-    /// An event that cannot be kept: who missed it is not told that it has all.
+    /// Notes an event that cannot be kept: a client that missed it is not told that it has all.
     fn miss(&mut self, namespace: &str, room: &str) {
         let key = (namespace.to_owned(), room.to_owned());
         let floor = match self.rooms.get_mut(&key) {
@@ -171,6 +173,7 @@ impl Log {
 
     /// Makes room by forgetting a sixteenth of the rooms, those written longest ago.
     fn evict(&mut self) {
+        // One look through all rooms frees many, or each new room would cost such a look.
         let mut written: Vec<u64> = self.rooms.values().map(Ring::last).collect();
         written.sort_unstable();
         let limit = written.get(written.len() / 16).copied().unwrap_or(u64::MAX);
@@ -178,7 +181,7 @@ impl Log {
         self.floor = self.floor.max(limit.min(self.offset));
     }
 
-    /// For the census: the bytes of all events, counted anew.
+    /// The bytes of all events, counted anew for the census.
     pub(crate) fn audit(&self) -> usize {
         let events = self.rooms.values().flat_map(|ring| &ring.events);
         events.map(|(_, event)| event.len()).sum()
@@ -207,6 +210,7 @@ impl Log {
         let key = (namespace.to_owned(), room.to_owned());
         let ring = self.rooms.get(&key);
         let floor = ring.map_or(self.floor, |ring| ring.floor);
+        // A place below the floor was followed by events that are gone.
         let known = after
             .filter(|after| after.log == head.log && (floor..=head.offset).contains(&after.offset));
         let first = known.map_or(0, |known| known.offset + 1);

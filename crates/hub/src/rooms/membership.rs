@@ -99,7 +99,7 @@ impl Rooms {
         }
     }
 
-    /// Sockets without a transport want what is said to a room, or do not any more: it stays listed for them.
+    /// Sockets without a transport want what is said to a room, or do not any more. The room stays listed for them.
     pub(crate) fn want(
         &mut self,
         people: &mut People,
@@ -127,7 +127,7 @@ impl Rooms {
             return;
         };
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
-        // Others that joined it may have been told of already. It has no presence.
+        // If `rolls` holds the room, other members of it were told of already, and it stays a room like others. Else it has no presence.
         if !self.rolls.holds(room)
             && let Some(slot) = self.table.get_mut(room)
         {
@@ -166,12 +166,13 @@ impl Rooms {
             return Ok(());
         }
         let (namespace, joined) = (socket.namespace, socket.rooms.len());
+        // A second join is fine, also at the limit.
         if let Some(room) = self.table.find(namespace, RoomKind::Named, name)
             && socket.rooms.iter().any(|own| own.room == room)
         {
             return Ok(());
         }
-        // One is the namespace itself.
+        // One of the memberships is the namespace itself.
         if joined > limits.rooms_per_socket_max {
             books.counts.hit(Limit::RoomsPerSocket);
             return Err(JoinError::TooManyRooms);
@@ -184,7 +185,8 @@ impl Rooms {
         Ok(())
     }
 
-    /// A socket is in a room: where members see nothing of before they joined, since now, if it was not in it already.
+    /// Notes that a socket is in a room since now, if it was not in it already. Only namespaces where members see nothing of before they
+    /// joined need that.
     pub(crate) fn note_arrival(
         &mut self,
         people: &People,
@@ -257,6 +259,7 @@ impl Rooms {
         let namespace = people.namespaces.find_or_make(namespace);
         let room = self.find_or_make(people, namespace, RoomKind::Named, name);
         self.rolls.watch(room, now.mono_ms);
+        // The next round says a word of the room, which asks the other shards for their people.
         self.changes.mark(&mut self.table, room);
         let found = self.rolls.of(room, people, now);
         found.ok_or(Unwatched::NoPresence)
@@ -286,11 +289,12 @@ impl Rooms {
         Some((room, heard.answer?))
     }
 
-    /// `lost_ms`: then its connection was lost, and its client may come back.
+    /// Takes a socket out of all its rooms. `lost_ms`: the time when its connection was lost, if its client may come back.
     pub(crate) fn leave_all(&mut self, people: &mut People, index: SocketId, lost_ms: Option<u64>) {
         let Some(socket) = people.sockets.get_mut(index) else {
             return;
         };
+        // The room by its own id is left as well.
         socket.flags.nameless = true;
         for membership in std::mem::take(&mut socket.rooms) {
             self.rolls.went(membership.room, index, lost_ms);
@@ -352,6 +356,7 @@ impl Rooms {
                 presence,
             })
         });
+        // With this word nobody may believe in members of the room any more: then it can go.
         self.tidy(people, room);
         count
     }
@@ -382,6 +387,7 @@ impl Rooms {
         if is_news {
             self.changes.mark(&mut self.table, room);
         }
+        // A shard that was not heard of before may not have heard of this one (ADR 19).
         if asks || is_first {
             self.changes.tell_again(&mut self.table, room, false);
         }
@@ -416,6 +422,7 @@ impl Rooms {
                 at = people.next_of_user(socket);
             }
         }
+        // The mark also leaves out a socket that was found by two names.
         candidates.retain(|index| people.mark(*index, mark));
         candidates
     }
@@ -448,7 +455,7 @@ impl Rooms {
         own.into_iter().chain(named).collect()
     }
 
-    /// Begins a selection of sockets: a mark that no socket has, but those that are left out.
+    /// Begins a selection of sockets: gives a mark that only the sockets that are left out have.
     pub(crate) fn mark_except(
         &mut self,
         people: &mut People,

@@ -26,7 +26,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) at: Option<Position>,
     /// Its number in the order of the shard that published it, where clients come back.
     pub(crate) stamp: Option<Stamp>,
-    /// It is for this instant only: whoever comes back later does not get it.
+    /// It is for this instant only: a client that comes back later does not get it.
     pub(crate) passes: bool,
     /// Its place in this shard's journal. Clients that come back are told, unless they are to answer.
     pub(crate) offset: Option<Offset>,
@@ -87,6 +87,7 @@ impl<'a> Outgoing<'a> {
         let mut word = self.word();
         let Some(offset) = self
             .offset
+            // An event that wants an ack has no offset, as with Node's server.
             .filter(|_| variant.offsets && self.ack.is_none())
         else {
             return variant.dialect.write(message, &word);
@@ -95,6 +96,7 @@ impl<'a> Outgoing<'a> {
             word.offset = Some(offset.as_str());
             return variant.dialect.write(message, &word);
         }
+        // Socket.IO's clients take the last argument for the offset.
         let mut args = String::with_capacity(word.data.len() + offset.as_str().len() + 3);
         args.push_str(word.data);
         if !args.is_empty() {

@@ -13,8 +13,8 @@ mod speech;
 mod table;
 mod word;
 
-use crate::bounds::{DOUBT_MS, LEFT_MS, WATCHED_MAX, WATCH_MS};
 use crate::books::config::PresenceOf;
+use crate::bounds::{DOUBT_MS, LEFT_MS, WATCH_MS, WATCHED_MAX};
 use crate::clients::people::People;
 use crate::tables::clock::Now;
 use crate::tables::id::Place;
@@ -34,7 +34,7 @@ pub enum Unwatched {
     TooMany,
 }
 
-/// What came of a word of another shard.
+/// The consequences of a word of another shard.
 pub(crate) struct Heard {
     /// Members here, or other shards, may have to be told.
     pub(crate) is_news: bool,
@@ -61,7 +61,7 @@ impl Rolls {
         }
     }
 
-    /// Some rooms may have presence.
+    /// Whether some rooms may have presence.
     pub(crate) fn is_on(&self) -> bool {
         !self.rules.is_empty()
     }
@@ -80,7 +80,7 @@ impl Rolls {
         rule?.as_ref().filter(|rule| rule.fits(name))
     }
 
-    /// Whether a program may ask for this room now. `room`: it is here. One with members here is told in any case.
+    /// Whether a program may ask for this room now. A room with members here is told in any case. `room`: the room, if it is here.
     pub(crate) fn may_watch(
         &self,
         namespace: &str,
@@ -113,7 +113,7 @@ impl Rolls {
         }
     }
 
-    /// The one way by which the time changes at which a room is looked at for something.
+    /// Changes the time at which a room is looked at for something. There is no other way.
     fn moves(&mut self, room: RoomId, what: &Due, before: Option<u64>, after: Option<u64>) {
         if let Some(due_ms) = before {
             self.due.remove(&(due_ms, room, what.clone()));
@@ -134,7 +134,7 @@ impl Rolls {
         }
     }
 
-    /// The room must not be forgotten yet: somebody lingers, or others do not know that the last one is gone.
+    /// Whether the room must not be forgotten yet: somebody lingers, or others do not know that the last one is gone.
     pub(crate) fn holds(&self, room: RoomId) -> bool {
         let roll = self.rolls.get(&room);
         roll.is_some_and(|roll| roll.watched_ms.is_some() || roll.has_own())
@@ -190,7 +190,7 @@ impl Rolls {
         Some(heard)
     }
 
-    /// Another node was told what it asked for, or could not be: all are told all there is then.
+    /// Another node was told what it asked for. If it could not be told, the next word says all there is to all of them.
     pub(crate) fn answered_node(&mut self, room: RoomId, arrives: bool) {
         if let Some(roll) = self.rolls.get_mut(&room) {
             roll.speech.whole |= !arrives;
@@ -205,7 +205,7 @@ impl Rolls {
             for (place, peer) in &mut roll.peers {
                 if place.node == node && peer.doubted_ms.is_none() {
                     peer.doubted_ms = Some(due_ms);
-                    // The next change does not follow what was heard.
+                    // The next change does not follow what was heard, so the shard is asked for all it has.
                     peer.version = 0;
                     self.due.insert((due_ms, *room, Due::Doubted(*place)));
                 }

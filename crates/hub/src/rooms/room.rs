@@ -72,14 +72,14 @@ impl Rooms {
         self.changes.forget(&mut self.table, &self.rolls);
     }
 
-    /// Whether it waits for the history of a room.
+    /// Whether a socket waits for the history of a room.
     pub(crate) fn follows(&self, people: &People, socket: SocketId) -> bool {
         let own = people.sockets.get(socket);
         let mut rooms = own.into_iter().flat_map(|own| &own.rooms);
         rooms.any(|own| self.followers.ticket(own.room, socket).is_some())
     }
 
-    /// Bytes of the tables; those behind a room are its own.
+    /// Bytes of the tables; what a room owns is counted with the room.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.table.heap_bytes()
             + self.changes.heap_bytes()

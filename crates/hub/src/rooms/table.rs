@@ -13,7 +13,7 @@ use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Its room on the other shards is found by the card, which only a process with several shards has.
+/// A room of this shard. The same room on other shards is found by the card, which only a process with several shards has.
 #[derive(Debug)]
 pub(crate) struct Room {
     namespace: NamespaceId,
@@ -33,13 +33,13 @@ pub(crate) struct Room {
 /// How much of the number of a room's members was told.
 #[derive(Debug)]
 pub(super) struct News {
-    /// In the list of rooms whose count changed.
+    /// It stands in the list of rooms whose count changed.
     pub(super) changed: bool,
     /// Other nodes are to be asked for their counts, too.
     pub(super) asks: bool,
     /// Members here when the other shards and nodes were told last that their number changed.
     pub(super) announced: u32,
-    /// In the list of rooms of which nodes were not told.
+    /// It stands in the list of rooms of which nodes were not told.
     pub(super) owed: bool,
     /// When the handler was last told the count, monotonic milliseconds.
     pub(super) told_ms: u64,
@@ -85,6 +85,7 @@ impl Room {
             return;
         }
         self.members.swap(a, b);
+        // Each membership knows its place in the list, so that leaving a room needs no search through its members.
         for at in [a, b] {
             let socket = sockets.get_mut(self.members[at]);
             let mut memberships = socket.into_iter().flat_map(|socket| &mut socket.rooms);
@@ -98,7 +99,7 @@ impl Room {
         self.news.changed
     }
 
-    /// It has members, or there is more to be told of it: other nodes may believe in members that they were told of.
+    /// Whether it has members, or more is to be told of it: other nodes may believe in members that they were told of.
     pub(crate) fn is_used(&self) -> bool {
         let News {
             changed,
@@ -239,6 +240,7 @@ impl RoomTable {
     pub(crate) fn shards_of(&self, namespace: Option<NamespaceId>, name: RoomName<'_>) -> ShardSet {
         let shards = self.me.shards;
         let own = namespace.and_then(|namespace| self.find(namespace, name.kind, name.name));
+        // A shard with the room has the card at hand; others look it up once for each broadcast (ADR 13).
         match own.and_then(|room| self.slots.get(room)) {
             Some(Room {
                 card: Some(card), ..
@@ -276,7 +278,7 @@ impl RoomTable {
         self.slots.iter()
     }
 
-    /// The slot with this number, in use or free; none behind the last one.
+    /// The slot with this number, in use or free; `None` beyond the last one.
     pub(crate) fn nth(&self, index: u32) -> Option<RoomId> {
         self.slots.nth(index)
     }
@@ -297,7 +299,7 @@ impl RoomTable {
         true
     }
 
-    /// Bytes of the tables; those behind a room are its own.
+    /// Bytes of the tables; what a room owns is counted with the room.
     pub(super) fn heap_bytes(&self) -> usize {
         self.slots.heap_bytes() + self.by_name.allocation_size()
     }

@@ -38,7 +38,7 @@ impl Weigh for Tapped {
 pub struct Tap {
     /// Names of events, by namespace.
     chosen: HashMap<String, Vec<String>>,
-    /// Longer ones are not copied.
+    /// Events with longer arguments are not copied.
     args_bytes_max: usize,
     copies: Copies<Tapped>,
     unfit: AtomicU64,
@@ -104,7 +104,7 @@ impl Tap {
             rooms: owned(to.rooms),
             users: owned(to.users),
         };
-        // One that finds no room is counted.
+        // A copy that finds no room is counted.
         let _ = self.copies.push(copy);
     }
 }

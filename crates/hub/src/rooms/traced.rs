@@ -16,6 +16,7 @@ impl Audience<'_> {
     #[inline(never)]
     pub(super) fn fan_out_traced(&mut self, target: &Target<'_>, out: &mut Outgoing<'_>) {
         let before = delivered(&self.speaker.books.counts);
+        // What was missed before belongs to other events.
         self.speaker.traces.take_missed();
         self.speaker.traces.spoken(target.rooms);
         let namespace = self.speaker.people.namespaces.find(target.namespace);
@@ -34,6 +35,7 @@ impl Audience<'_> {
         let by = followed::speaker_name(people, out.event.author);
         let rooms = trace::rooms(target.rooms);
         for index in followed {
+            // The mark is that of this fan-out: it tells receivers from others.
             if people.is_marked(index) {
                 let decision = match missed.contains(&index) {
                     true => NOT_READY,

@@ -33,6 +33,7 @@ pub struct Token {
 impl Token {
     /// `shown` is a part of `text`, unless it had to be unescaped.
     pub(crate) fn within(text: &Arc<str>, shown: &str) -> Self {
+        // The address tells where `shown` stands. The texts are compared, because an unescaped copy has any address.
         let start = shown.as_ptr().addr().wrapping_sub(text.as_ptr().addr());
         let at = start..start.wrapping_add(shown.len());
         match text.get(at.clone()) {

@@ -50,8 +50,8 @@ impl Context<'_> {
         is_room_name(&self.parts.books.config.limits, name)
     }
 
-    /// The name is (or was) the id of a socket: what is sent to that room is meant for that socket alone, so clients have no
-    /// business in it. A name that people think of does not hold our node, a shard of ours and a time gone by.
+    /// Whether the name is, or was, the id of a socket. What is sent to that room is meant for that socket alone, so clients have no
+    /// business in it. A name that people make up does not hold a node of ours, a shard of it and a time gone by.
     pub fn is_socket_id(&self, name: &str) -> bool {
         let _inside = Inside::enter();
         let id = Id20::decode(name.as_bytes());
@@ -152,6 +152,7 @@ impl Context<'_> {
             let mut text = Vec::new();
             match data {
                 Data::Text(data) => {
+                    // 4 is Engine.IO's packet `message`.
                     text.push(b'4');
                     text.extend_from_slice(data.as_bytes());
                 }
@@ -168,6 +169,7 @@ impl Context<'_> {
                 out.extend_from_slice(data.as_bytes());
             }
             Data::Text(data) => frame::write_frame(out, OpCode::Text, data.as_bytes()),
+            // The client asked for text in place of binary frames (`b64=1`, Engine.IO).
             Data::Binary(data) if engineio && base64 => {
                 let mut text = Vec::new();
                 payload::write_binary(&mut text, data);
@@ -178,8 +180,8 @@ impl Context<'_> {
     }
 }
 
-/// Names that only the libraries may emit would end the sessions of all receivers: such an event is not sent, and operators
-/// are told.
+/// Whether an event may be sent. A name that only the libraries may emit would end the sessions of all receivers: such an event is not
+/// sent, and operators are told.
 #[inline]
 pub(crate) fn may_emit(outbound: &mut Outbound, event: &Emit<'_>) -> bool {
     let reserved = socketio::reserved(event.name);
@@ -189,7 +191,7 @@ pub(crate) fn may_emit(outbound: &mut Outbound, event: &Emit<'_>) -> bool {
     reserved.is_none()
 }
 
-/// Milliseconds of a timeout; those of the longest are no number.
+/// Milliseconds of a timeout; the longest timeouts get the largest number.
 pub(crate) fn millis(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }

@@ -58,6 +58,7 @@ impl Context<'_> {
         if decision == Opening::Later {
             return true;
         }
+        // The request still stands in the input: it is read again, and finds the decision.
         slot.state = State::Head;
         self.parts.line.intake.go_on(conn, slot);
         self.parts.access.held.decide(conn, decision);

@@ -61,7 +61,8 @@ pub enum Decision {
     Admit,
     /// It is told why not.
     Refuse(Refusal),
-    /// The handler took a ticket ([`Context::postpone`](crate::Context::postpone)) and decides with it later ([`Context::decide`](crate::Context::decide)).
+    /// The handler took a ticket ([`Context::postpone`](crate::Context::postpone)) and decides with it later
+    /// ([`Context::decide`](crate::Context::decide)).
     Later,
 }
 
@@ -92,7 +93,7 @@ impl Refusal {
     }
 }
 
-/// Where a message came from: resolved once, when it is heard.
+/// The sender of a message: found once, when the message is heard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) session: SessionId,
@@ -137,7 +138,7 @@ impl AckTo {
     }
 }
 
-/// A message of such a session.
+/// A message of a session without sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data<'a> {
     /// UTF-8.

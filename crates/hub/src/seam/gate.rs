@@ -21,8 +21,8 @@ pub(crate) fn gate(asks: &Questions, slot: &Session, namespace: &str) -> Option<
     })
 }
 
-/// A packet before a gate. A client that fills its gate is closed: it does not wait for the answer to its CONNECT, as clients
-/// do, and something that it sent would be lost.
+/// A packet before a gate. A client that fills its gate is closed: clients wait for the answer to their CONNECT, and something that this
+/// one sent would be lost.
 pub(crate) fn hold(
     parts: &mut Parts,
     session: SessionId,
@@ -49,6 +49,7 @@ pub(crate) fn keep(parts: &mut Parts, session: SessionId, ask: AskId, held: Held
     let gate_max = parts.books.config.limits.gate_bytes_max;
     let join = parts.outbound.asks.join_mut(ask);
     let fits = join.is_some_and(|join| join.held_bytes() + bytes <= gate_max);
+    // Each gate has a bound, and all questions of the shard together have one.
     if !fits || !parts.outbound.asks.keep(ask, bytes) {
         parts.books.counts.hit(Limit::GateBytes);
         return ending::close_session(parts, session, CloseReason::LimitExceeded);
@@ -63,6 +64,7 @@ fn give_up(parts: &mut Parts, session: SessionId, ask: AskId, namespace: &str) {
     let Some(slot) = parts.people.sessions.get_mut(session) else {
         return;
     };
+    // Packets for the namespace may still be on their way.
     slot.rare.get_or_insert_default().part(namespace);
     if let Some(join) = parts.outbound.asks.join_mut(ask) {
         let held = join.take_held();

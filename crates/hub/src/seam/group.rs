@@ -46,10 +46,11 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What is about to be published in the namespace reaches other nodes by ways of their own. It has no place in the order of the nodes, so
-    /// sockets that come back stay at their node.
+    /// What is about to be published in the namespace reaches other nodes by ways of their own. It has no place in the order of the nodes,
+    /// so sockets that come back stay at their node.
     pub fn speaks_apart(&mut self, namespace: &str) {
         let recover = self.parts.books.config.recovery.of(namespace);
+        // Only sockets that go from node to node are concerned (ADR 59).
         if recover.is_some_and(|recover| recover.goes_abroad)
             && let Some(away) = &self.parts.away
         {
@@ -68,7 +69,7 @@ impl<'a> Member<'a> {
         });
         Group {
             parts: self.parts,
-            // Without such a socket: for nobody, because no namespace is called nothing.
+            // Without such a socket the group is nobody: no namespace has an empty name.
             to: Target {
                 rooms,
                 ..Target::default()
@@ -135,6 +136,7 @@ impl<'a, 't> Group<'a, 't> {
         };
         let id = id.encode();
         let mut except = SmallVec::<[&str; 4]>::from_slice(self.to.except);
+        // The room of its own id leaves the speaker out.
         except.extend(std::str::from_utf8(&id));
         let to = Target {
             namespace,
@@ -163,6 +165,7 @@ impl Group<'_, '_> {
 
     fn collect_of(self, shards: ShardsOf, event: &Emit<'_>, timeout: Duration, token: u64) {
         if !may_emit(&mut self.parts.outbound, event) {
+            // The handler gets an answer in any case, as its contract says.
             let collected = Collected::default();
             let told = Told::Collected { token, collected };
             return self.parts.outbound.tell(told);
@@ -200,7 +203,8 @@ impl Group<'_, '_> {
         self.with(|parts, of| orders::leave_all(parts, of, rooms))
     }
 
-    /// Lets rooms forget the events that they keep for those who join; without rooms, all of the namespace. Not of the group alone.
+    /// Lets rooms forget the events that they keep for members that join; without rooms, all rooms of the namespace do. That is not of the
+    /// group alone.
     pub fn forget(self, rooms: &[&str]) -> Reach {
         let _inside = Inside::enter();
         self.with(|parts, of| publish::forget(parts, of, rooms))
@@ -252,7 +256,7 @@ fn no_shards(_: &Parts, _: &Target<'_>) -> ShardSet {
     ShardSet::default()
 }
 
-/// Those of a group that are on other nodes. With [`Here`] on every shard, it is the whole group.
+/// The part of a group that is on other nodes. With [`Here`] on every shard, it is the whole group.
 #[derive(Debug)]
 #[must_use = "a group does nothing by itself: emit to it"]
 pub struct Away<'a, 't>(Group<'a, 't>);
@@ -277,12 +281,12 @@ impl Away<'_, '_> {
     }
 
     fn ask(self, ask: Ask<'_>) {
-        // What finds no room is counted; nobody waits to be told.
+        // An order that finds no room is counted; nobody waits to be told.
         let _ = self.0.with(|parts, to| send::send_away(parts, to, ask));
     }
 }
 
-/// Those of a group that are on this shard. A letter to another shard is for that shard alone.
+/// The part of a group that is on this shard. A letter to another shard is for that shard alone.
 #[derive(Debug)]
 #[must_use = "a group does nothing by itself: emit to it"]
 pub struct Here<'a, 't>(Group<'a, 't>);

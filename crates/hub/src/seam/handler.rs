@@ -23,11 +23,11 @@ use wire::base64url::Id20;
 /// turn: while it works or waits, every client of the shard waits. What takes time is asked outside
 /// ([`Context::ask_outside`]), and the answer comes by [`answered`](Self::answered).
 ///
-/// **Order.** A handler hears of things in the order in which they happened. For one socket: [`connecting`](Self::connecting)
-/// (before there is a socket), [`connected`](Self::connected), then [`event`](Self::event), [`acked`](Self::acked) and
-/// [`ack_timed_out`](Self::ack_timed_out) in any number, [`disconnecting`](Self::disconnecting), and
-/// [`disconnected`](Self::disconnected) last and once. A client that is refused has none of them; of one that leaves before a late
-/// decision the handler hears by [`gave_up`](Self::gave_up). Between the sockets of one session, and between sessions, there is the order of their input and no other.
+/// **Order.** A handler hears of things in the order in which they happened. For one socket: [`connecting`](Self::connecting) (before there
+/// is a socket), [`connected`](Self::connected), then [`event`](Self::event), [`acked`](Self::acked) and
+/// [`ack_timed_out`](Self::ack_timed_out) in any number, [`disconnecting`](Self::disconnecting), and [`disconnected`](Self::disconnected)
+/// last and once. A client that is refused has none of them; of one that leaves before a late decision the handler hears by
+/// [`gave_up`](Self::gave_up). Between the sockets of one session, and between sessions, there is the order of their input and no other.
 ///
 /// **Effects.** What a handler does through its [`Context`] is queued, takes effect at once for what it asks of the context
 /// afterwards (a room that was joined is joined), and never calls the handler from within. What is sent leaves at the end of the
@@ -111,9 +111,9 @@ pub trait Handler: Send {
     /// The session of this socket, or of a client that is to be decided about, went from long-polling to this transport. Each of its
     /// sockets is told.
     fn upgraded(&mut self, cx: &mut Context<'_>, socket: Id20, transport: &'static str) {}
-    /// A socket of this shard joined or left a room as one of a [`Group`](crate::Group), by whomever: this handler, that of another shard
-    /// or node, a server of another kind. `by`: what this handler said in [`Here::join`](crate::Here::join); 0 = others.
-    /// A room that [`Here::join`](crate::Here::join) could not put it into is told as one that it left.
+    /// A socket of this shard joined or left a room as one of a [`Group`](crate::Group), whether this handler did it, that of another shard
+    /// or node, or a server of another kind. `by`: what this handler said in [`Here::join`](crate::Here::join); 0 = others. A room that
+    /// [`Here::join`](crate::Here::join) could not put it into is told as one that it left.
     fn moved(
         &mut self,
         cx: &mut Context<'_>,
@@ -158,8 +158,9 @@ pub trait Handler: Send {
     fn collected(&mut self, cx: &mut Context<'_>, token: u64, collected: Collected) {}
     /// Result of [`Group::fetch`](crate::Group::fetch).
     fn found(&mut self, cx: &mut Context<'_>, token: u64, found: Found) {}
-    /// Another server of the cluster says something to this one ([`Context::servers`], or `serverSideEmit` of a Node server).
-    /// One shard of the node is told; [`Group::local`](crate::Group::local) reaches the clients of all its shards. A server that waits is answered `null` unless the handler does it.
+    /// Another server of the cluster says something to this one ([`Context::servers`], or `serverSideEmit` of a Node server). One shard of
+    /// the node is told; [`Group::local`](crate::Group::local) reaches the clients of all its shards. A server that waits is answered
+    /// `null` unless the handler does it.
     fn server_event(&mut self, cx: &mut Context<'_>, event: ServerEvent<'_>) {
         if let Some(ack) = event.ack {
             cx.answer_server(ack, "null", &[]);
@@ -200,7 +201,8 @@ pub trait Handler: Send {
     fn last_number(&self) -> u64 {
         0
     }
-    /// The number under which a backend knows the question with this token, which one socket was asked; `None`: no other process goes on with it.
+    /// The number under which a backend knows the question with this token, which one socket was asked; `None`: no other process goes on
+    /// with it.
     fn query_of(&self, token: u64) -> Option<u64> {
         None
     }

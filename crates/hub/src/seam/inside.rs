@@ -1,5 +1,5 @@
-//! Whose panic it was. A handler runs on the hub's stack and calls back into the hub: if the handler panics, its session ends and
-//! everybody else goes on; if the hub panics under it, the tables may be half changed, and the shard must end.
+//! Tells panics of a handler from panics of the hub. A handler runs on the hub's stack and calls back into the hub: if the handler panics,
+//! its session ends and everybody else goes on; if the hub panics under it, the tables may be half changed, and the shard must end.
 
 use std::cell::Cell;
 

@@ -111,13 +111,15 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// What a room keeps; the socket has then all of it up to `at`, if that is for it to know.
+    /// Tells the socket what a room keeps. It has all of that up to `at` then, if it is to know the place.
     pub(crate) fn emit_history(&mut self, history: &Emit<'_>, room: &str, at: Option<Position>) {
         self.deliver(history, None, Some((&room, at)));
     }
 
-    /// What is said to one socket that may come back from the store stands there like all else.
+    /// Whether an event for one socket goes by the stream: what is said to a socket that may come back from the store stands there like all
+    /// else.
     fn goes_by_chronicle(socket: &Socket, event: &Emit<'_>) -> bool {
+        // The stream reaches the socket by the room of its id, which it may have left.
         let extra = socket.extra.as_ref().filter(|_| !socket.flags.nameless);
         let lifeline = extra.and_then(|extra| extra.lifeline.as_ref());
         let has_deed = lifeline.is_some_and(|lifeline| lifeline.life.deed().is_some());
@@ -145,7 +147,7 @@ impl<'a> Member<'a> {
                 rooms: &[&id],
                 ..Target::default()
             };
-            // What finds no room is counted.
+            // An event that finds no room is counted.
             let _ = deeds::say(self.parts, &to, event);
             return;
         }
@@ -222,6 +224,7 @@ impl Member<'_> {
             timestamp_ms: self.parts.clock.now.wall_ms,
             retry_after_s,
         };
+        // Plain clients have a word for it; others get an event of the gateway.
         if self.parts.speaker().say_error(session, &error) {
             return;
         }
@@ -296,6 +299,7 @@ impl Member<'_> {
             && let Some(slot) = self.parts.people.sockets.live_mut(self.key)
         {
             slot.extra.get_or_insert_default().data = Some(data.into());
+            // The record in the store has the data, too.
             deeds::touch(self.parts, self.key);
         }
     }

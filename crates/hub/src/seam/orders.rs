@@ -10,17 +10,18 @@ use crate::rooms::membership::JoinError;
 use crate::seam::told::Told;
 use crate::tables::slot::SocketId;
 
-/// `by`: what the handler is told with the news of it.
+/// Lets the sockets of a target that are here join rooms. `by`: what the handler is told with the news of it.
 pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], by: u64) {
     parking::command(parts, of, || Action::Join(boxed(rooms)));
     for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
+            // A second join is no error and no news: only the number of rooms tells.
             let before = count(parts, index);
             let joined = memberships::join(parts, index, room);
             if count(parts, index) != before {
                 tell(parts, index, room, true, by);
             }
-            // The one that asked believes that the socket is in it.
+            // The asker believes that the socket is in the room.
             if by != 0 && matches!(joined, Err(JoinError::TooManyRooms | JoinError::BadName)) {
                 tell(parts, index, room, false, 0);
             }
@@ -60,7 +61,7 @@ fn tell(parts: &mut Parts, index: SocketId, room: &str, joined: bool, by: u64) {
     });
 }
 
-/// Tells the other shards and nodes that have some of a target.
+/// Tells the other shards and nodes that have sockets of a target.
 fn elsewhere(
     parts: &mut Parts,
     of: &Target<'_>,
@@ -72,6 +73,7 @@ fn elsewhere(
         let order = order(parts, Address::from(of));
         send::send_all(parts, shards, order);
     }
+    // The stream has the order for sockets that are nowhere now. Nodes tell each other besides (ADR 62).
     let reach = deeds::order(parts, of, ask);
     reach.and(send::send_away(parts, of, ask))
 }

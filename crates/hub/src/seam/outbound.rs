@@ -25,7 +25,7 @@ pub(crate) struct Outbound {
     /// Decisions of the handler that are not carried out yet.
     decided: VecDeque<(AskKey, Result<(), Refusal>)>,
     effects: Vec<Effect>,
-    /// Lists among it are booked.
+    /// News for the handler. Lists among them are booked.
     told: VecDeque<Told>,
     /// The handler wants to know when sockets are moved into rooms and out of them.
     watches_rooms: bool,
@@ -75,6 +75,7 @@ impl Outbound {
         if let Told::Found { found, kept, .. } = &mut told
             && kept.is_none()
         {
+            // A list that needed no round is in no book yet.
             *kept = self.book(found);
         }
         self.told.push_back(told);

@@ -53,6 +53,7 @@ pub(crate) fn publish(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> R
         return reach;
     }
     let reach = send::reach(parts, to);
+    // Nothing is refused after this question (ADR 19): the scope says what its answer was.
     let to = &Target {
         scope: match reach {
             Reach::Everyone => to.scope,
@@ -88,6 +89,7 @@ pub(crate) fn announce_changes(parts: &mut Parts) -> (Vec<NewCount>, bool) {
         rooms.changes.nodes_take_counts(&mut rooms.table, take);
     }
     let (mut counts, is_done) = parts.rooms.new_counts(&mut parts.people, now);
+    // Nodes come before shards, which take the words out of the counts.
     if tells_nodes {
         counts.iter().for_each(|count| tell_nodes(parts, count));
     }
@@ -170,8 +172,8 @@ fn of_room<'a>(namespace: &'a str, rooms: &'a [&'a str]) -> Target<'a> {
     }
 }
 
-/// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep. `first`: its
-/// stamp, if another node published it.
+/// Sends an event to all shards and nodes with receivers, this shard included. `at`: its place among those that its rooms keep. `first`:
+/// its stamp, if another node published it.
 fn spread(
     parts: &mut Parts,
     to: &Target<'_>,
@@ -182,6 +184,7 @@ fn spread(
     if let (Some(first), Some(recovery)) = (first, &parts.recovery)
         && let Some(chronicle) = &recovery.streams.chronicle
     {
+        // The number must stand there before the cards are read below.
         chronicle.passes(to.namespace, first);
     }
     let is_repeat = is_repeat(parts, to, event.spot, first);
@@ -198,6 +201,7 @@ fn spread(
         send::send_all(parts, shards, Order::Broadcast(copy, None));
     }
     let away = parts.away.as_ref();
+    // Nodes of an earlier build know neither kind of letter (ADR 80).
     let reads_stamps = goes_abroad && away.is_some_and(|away| away.stamps());
     let abroad = Emit {
         spot: event
@@ -210,6 +214,7 @@ fn spread(
         None => Ask::Event(&abroad),
     };
     send::let_in(parts, to, ask);
+    // Other shards and nodes may lack it, so it was sent on all the same (ADR 69).
     if is_repeat {
         return;
     }
@@ -219,7 +224,8 @@ fn spread(
     parts.audience().fan_out(to, &mut out);
 }
 
-/// Whether this shard has carried it out before. Of a word of a stream, those are told who came since.
+/// Whether this shard has carried an event out before. For a word of a stream it is noted where that stood, so that sockets that came since
+/// are told of a gap.
 pub(crate) fn is_repeat(
     parts: &mut Parts,
     to: &Target<'_>,
@@ -245,8 +251,8 @@ pub(crate) fn is_repeat(
     is_repeat
 }
 
-/// The same for a command that each shard is told by itself: it does its part, and the one that leads does that of other nodes. Events
-/// of a namespace that keeps some have one way only.
+/// The same for a command that each shard is told by itself. Each does its part, and the one that leads does that of other nodes. Events of
+/// a namespace that keeps some have one way only.
 pub(crate) fn publish_apart(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, leads: bool) {
     if home_of(parts, to.namespace).is_some() {
         if leads {
@@ -258,7 +264,7 @@ pub(crate) fn publish_apart(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>
         if let Some(tap) = &parts.rooms.tap {
             tap.pass(to, event);
         }
-        // What finds no room is counted; nobody waits to be told. Nobody asks here what others can read.
+        // An event that finds no room is counted; nobody waits to be told. It goes without its spot, because some nodes may not read spots.
         let plain = Emit {
             spot: None,
             ..*event
@@ -296,14 +302,14 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     }
 }
 
-/// At the home: the event is kept and sent to all members in one step, so that no other comes between. `first`: its stamp, if another node
+/// Keeps an event at its home and sends it to all members in one step, so that no other comes between. `first`: its stamp, if another node
 /// published it.
 pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, first: Option<Stamp>) {
     if event
         .spot
         .is_some_and(|spot| parts.rooms.repeats.has(spot, parts.clock.now.mono_ms))
     {
-        // It is kept, and other nodes may lack it.
+        // This home has kept it already, and others may lack it.
         return spread(parts, to, event, None, first);
     }
     let keeps = parts.rooms.kept.keeping.of(to.namespace);
@@ -335,7 +341,7 @@ pub(crate) fn append(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>, first
     }
 }
 
-/// What rooms keep is forgotten on all nodes; without rooms, what all of the namespace do.
+/// Forgets on all nodes what these rooms keep; without rooms, what all rooms of the namespace keep.
 pub(crate) fn forget(parts: &mut Parts, of: &Target<'_>, rooms: &[&str]) -> Reach {
     match home_of(parts, of.namespace) {
         Some(home) if home != parts.ids.me.shard => {
@@ -362,6 +368,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
     };
     let after = stream::resumes(&mut parts.people, session, name);
     if parts.rooms.arrivals.hide_the_past_of(&label) {
+        // Members see nothing of before they joined, so nobody is asked for it.
         let nothing = Kept {
             events: String::new(),
             at: None,
@@ -391,7 +398,7 @@ fn catch_up(parts: &mut Parts, socket: SocketKey, name: &str) {
     }
 }
 
-/// At the home: a shard asks for the history of a socket of its own.
+/// Answers, at the home, a shard that asks for the history of a socket of its own.
 pub(crate) fn replay(
     parts: &mut Parts,
     namespace: &str,
@@ -411,7 +418,7 @@ pub(crate) fn replay(
     send::send_to(parts, to, answer);
 }
 
-/// The history that a member of this shard waits for. One that has left meanwhile, or joined again, waits for another.
+/// The history that a member of this shard waits for has come. A member that has left meanwhile, or joined again, waits for another one.
 pub(crate) fn replayed(parts: &mut Parts, room: &str, socket: &Id20, ticket: u64, kept: &Kept) {
     let Some(index) = parts.people.sockets.find(socket) else {
         return;
@@ -449,6 +456,7 @@ pub(crate) fn tell_history(parts: &mut Parts, socket: SocketKey, room: &str, kep
     });
     let args = String::from_utf8_lossy(&args);
     let history = Emit::new(notices::HISTORY, &args);
+    // The journal notes the history before the history itself: what rooms kept by then is in it (`Journal::told`).
     parking::tells_history(parts, socket, room);
     Member::new(parts, socket).emit_history(&history, room, at);
 }

@@ -27,6 +27,7 @@ pub(crate) fn open_question(
     let key = opened.map_err(|limit| parts.books.counts.hit(limit)).ok()?;
     parts.books.counts.asks_outstanding += 1;
     let due = parts.clock.after(timeout);
+    // A question that was answered has a timer still: such timers are forgotten here.
     let settled = |key| !parts.outbound.asks.is_open(key);
     parts.clock.timers.asks.forget((), settled);
     parts.clock.timers.asks.arm_any((), due, key);
@@ -59,7 +60,7 @@ pub(crate) fn close_question(parts: &mut Parts, key: AskKey) -> Option<Pending> 
     Some(pending)
 }
 
-/// The same for one that was answered, or whose time is up.
+/// The same for a question that was answered, or whose time is up.
 pub(crate) fn settle_question(parts: &mut Parts, key: AskKey) -> Option<Pending> {
     let pending = close_question(parts, key)?;
     if pending.asked == Asked::Verifier {

@@ -9,7 +9,7 @@ use crate::tables::slab::Slab;
 use crate::tables::slot::{AskId, AskKey, SessionKey, SocketKey};
 use wire::base64url::Id20;
 
-/// Who answers a question.
+/// The one that answers a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The control plane, about a token.
@@ -39,7 +39,7 @@ pub(crate) enum Waiting {
 /// A question without an answer yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// The client it is about.
+    /// The session of the client that it is about.
     pub(crate) session: Option<SessionKey>,
     pub(crate) asked: Asked,
     pub(crate) waiting: Waiting,
@@ -57,7 +57,7 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct Questions {
     open: Slab<AskId, Pending>,
-    /// What they keep of others.
+    /// The bytes that they keep of others.
     account: Account,
     /// The ticket taken in the call of `Handler::connecting` that runs.
     ticket: Option<AskKey>,
@@ -140,13 +140,13 @@ impl Questions {
         self.ticket.take()
     }
 
-    /// For the census: the number of questions, and the bytes that they say they keep beside those that are booked.
+    /// The number of questions, the bytes that they say they keep, and those that are booked, for the census.
     pub(crate) fn audit(&self) -> (usize, usize, usize) {
         let kept = self.open.iter().map(|(_, pending)| pending.kept.bytes());
         (self.open.len(), kept.sum(), self.account.bytes())
     }
 
-    /// What waits behind an open question grows by so much; `false` = there is no room for it.
+    /// What an open question keeps grows by so much; `false` = there is no room for it.
     pub(crate) fn keep(&mut self, ask: AskId, bytes: usize) -> bool {
         let pending = self.open.get_mut(ask);
         pending.is_some_and(|pending| pending.kept.grow(bytes))

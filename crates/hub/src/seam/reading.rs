@@ -29,7 +29,7 @@ pub struct SocketInfo<'a> {
 }
 
 impl Member<'_> {
-    /// It can be read until `Handler::disconnected` returns.
+    /// The socket, which can be read until `Handler::disconnected` returns.
     pub(crate) fn known(&self) -> Option<&Socket> {
         self.parts.people.sockets.live(self.key())
     }
@@ -51,7 +51,7 @@ impl Member<'_> {
         Some(self.parts.people.namespaces.label(slot.namespace)?)
     }
 
-    /// It came back with this connection: its rooms and its data are what they were, and its client gets what it missed.
+    /// Whether it came back with this connection: its rooms and its data are what they were, and its client gets what it missed.
     pub fn recovered(&self) -> bool {
         let _inside = Inside::enter();
         let lifeline = self.extra().and_then(|extra| extra.lifeline.as_ref());
@@ -80,8 +80,8 @@ impl Member<'_> {
         })
     }
 
-    /// The time in ms since 1970 from which on it may see what a room said; `None`: it may see all. Where nobody knows when it joined,
-    /// it has joined now.
+    /// The time in ms since 1970 from which on it may see what a room said; `None`: it may see all. If nobody knows when it joined, it has
+    /// joined now.
     pub fn sees_since_ms(&self, room: &str) -> Option<u64> {
         let _inside = Inside::enter();
         let (people, rooms) = (&self.parts.people, &self.parts.rooms);

@@ -37,7 +37,7 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
-    /// Answers another server. One that waits no longer hears nothing.
+    /// Answers another server. A server that waits no longer hears nothing.
     pub fn answer_server(&mut self, ack: ServerAck, args: &str, attachments: &[Vec<u8>]) {
         let _inside = Inside::enter();
         let answer = Answer {
@@ -53,7 +53,7 @@ impl Servers<'_, '_> {
     pub fn emit(self, event: &Emit<'_>) {
         let _inside = Inside::enter();
         if may_say(self.parts, event) {
-            // What finds no room is counted; nobody waits to be told.
+            // A word that finds no room is counted; nobody waits to be told.
             let _ = send::send_away(self.parts, &self.of, Ask::Server(event, None));
         }
     }

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 pub(crate) struct Stage {
     pub(crate) parts: Parts,
     handler: Box<dyn Handler>,
-    /// The handler sees requests and may add to their answers.
+    /// Whether the handler sees requests and may add to their answers.
     pub(crate) reads_requests: bool,
 }
 
@@ -32,7 +32,7 @@ impl Stage {
         }
     }
 
-    /// To be asked, and not to be told anything.
+    /// The handler, to be asked and not to be told anything.
     pub(crate) fn handler(&self) -> &dyn Handler {
         &*self.handler
     }
@@ -60,6 +60,7 @@ impl Stage {
         let (parts, handler) = (&mut self.parts, &mut *self.handler);
         match catch_unwind(AssertUnwindSafe(|| f(handler, &mut Context { parts }))) {
             Ok(result) => Some(result),
+            // The hub's own code panicked: its tables may be torn.
             Err(panic) if Inside::broke() => resume_unwind(panic),
             Err(_) => {
                 self.handler_failed(session.into());
@@ -97,6 +98,7 @@ impl Stage {
                         clock,
                         ..
                     } = &mut self.parts;
+                    // `disconnecting` still sees rooms and user, `disconnected` does not (Socket.IO).
                     let lost_ms = may_return.then_some(clock.now.mono_ms);
                     ending::part_socket(rooms, people, socket.id(), lost_ms);
                     self.call_now(None, |handler, cx| handler.disconnected(cx, socket, reason));

@@ -17,7 +17,7 @@ pub(crate) enum Told {
     Disconnected {
         socket: SocketKey,
         reason: DisconnectReason,
-        /// Its member may be there again: its user, or the socket itself, which is kept for its client.
+        /// Whether its member may be there again: its user, or the socket itself, which is kept for its client.
         may_return: bool,
     },
     GaveUp {

@@ -10,9 +10,9 @@ use handoff::bounds::OPEN_MAX;
 use handoff::keepsakes as record;
 
 impl Recovery {
-    /// Ends the entries of the journal.
+    /// The word that follows the entries of the journal.
     pub(crate) fn word(&self, now_ms: u64) -> record::Journal {
-        // All shards share it.
+        // All shards share these notes, so one of them writes them down.
         let apart = match self.ways.me.shard {
             0 => self.ways.apart.ages(now_ms),
             _ => Vec::new(),

@@ -58,11 +58,11 @@ fn stamp_of(record: &record::Stamp) -> Option<Stamp> {
     })
 }
 
-/// Names of so many headings fit into a record.
+/// The names of so many headings fit into a record, however long they are.
 const FEW: usize = RECORD_BYTES_MAX / 4 / NAME_BYTES_MAX;
 
 impl Journal {
-    /// Entries behind a place, or behind those that are gone: the first place, and some bytes of them.
+    /// Some bytes of the entries after a place, or after those that are gone, and the place of the first.
     pub(crate) fn records(
         &self,
         after: u64,
@@ -90,7 +90,7 @@ impl Journal {
             ..record::Entry::default()
         };
         match &entry.what {
-            // A command was for sockets that were on their way here: none of these goes over.
+            // A command was kept for sockets on their way here, and none of these goes over.
             What::Gap | What::Commanded(_) => return record,
             _ if self.is_too_large(entry) => return record,
             What::Said { said, except, kept } => {
@@ -122,7 +122,7 @@ impl Journal {
         record
     }
 
-    /// It is in no record: who missed it is a new socket.
+    /// Such an entry goes over empty: a client that missed it is a new one.
     fn is_too_large(&self, entry: &Entry) -> bool {
         let mut bytes = entry.what.bytes();
         if entry.headings.len() > FEW {
@@ -137,8 +137,9 @@ impl Journal {
         bytes > RECORD_BYTES_MAX / 2 || entry.headings.len().max(excepted) > ROOMS_MAX
     }
 
-    /// What is to be known beside its entries.
+    /// What the next process must know beside the entries.
     pub(crate) fn word(&self) -> record::Journal {
+        // An entry that no record holds is a gap for the next process (ADR 82).
         let large = self
             .entries
             .iter()
@@ -154,12 +155,12 @@ impl Journal {
         }
     }
 
-    /// Another process has it from now on: whoever is told something here gets the last place that is known there.
+    /// Another process has the journal from now on. A socket that is told something here gets the last place that is known there.
     pub(crate) fn end(&mut self) {
         self.is_over = true;
     }
 
-    /// Entries of the process before, which had them from this place on. `false`: they do not follow what came before.
+    /// Takes in entries that the process before had from this place on. `false`: they do not follow what came before.
     pub(crate) fn take_in(&mut self, first: u64, records: &[record::Entry], now_ms: u64) -> bool {
         if records.is_empty() {
             return true;
@@ -167,6 +168,7 @@ impl Journal {
         if first <= self.head() {
             return false;
         }
+        // The process before still served between two pieces, and trimmed what stood between them.
         if first > self.head() + 1 {
             self.skip_to(first);
         }
@@ -177,7 +179,7 @@ impl Journal {
         true
     }
 
-    /// What is here is gone there: its places begin later.
+    /// The process before dropped all that is here: its places begin later.
     fn skip_to(&mut self, first: u64) {
         while !self.entries.is_empty() {
             self.drop_first();
@@ -200,7 +202,7 @@ impl Journal {
                 places.push_back(at);
             }
         }
-        // Times go up, whatever the way took.
+        // Times must not go down: `before` searches by them.
         let last_ms = self.entries.back().map_or(0, |last| last.at_ms);
         let entry = Entry {
             at_ms: now_ms.saturating_sub(record.age_ms).max(last_ms),
@@ -228,6 +230,7 @@ impl Journal {
         if self.head() != word.head {
             return false;
         }
+        // The process before trimmed these after it had sent them.
         while self.floor() < word.floor && !self.entries.is_empty() {
             self.drop_first();
         }

@@ -19,7 +19,7 @@ impl Life {
         }
     }
 
-    /// Its record was looked at.
+    /// The record is believed: `handoff` has checked it.
     pub(crate) fn of_record(record: &record::Life) -> Self {
         let formers = record.formers.iter();
         Self {

@@ -1,5 +1,5 @@
-//! The events that rooms keep as records for the process that comes next, and back: the log goes on under its name, and each place in it means
-//! the same.
+//! The events that rooms keep as records for the process that comes next, and back: the log goes on under its name, and each place in it
+//! means the same.
 
 use super::{Log, Ring};
 use crate::bounds::HISTORY_ROOMS_MAX;
@@ -49,8 +49,8 @@ impl Log {
         (self.name, self.offset, self.floor) = (word.name, word.last, word.floor);
     }
 
-    /// A room of the process before. `false`: it is there, or there is no place for it. Who missed something of one that is left out is not told
-    /// that it has all.
+    /// Takes in a room of the process before. `false`: it is there already, or there is no place for it. A client that missed something of
+    /// a room that is left out is not told that it has all.
     pub(crate) fn take_in(&mut self, room: &record::Room) -> bool {
         let key = (room.namespace.clone(), room.name.clone());
         let last = room.events.last().map_or(room.floor, |kept| kept.place);

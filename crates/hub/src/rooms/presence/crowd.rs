@@ -1,4 +1,5 @@
-//! The members of one room, those here and those elsewhere, and what follows from them: counts, and of whom others are to be told.
+//! The members of one room, those here and those elsewhere, and what follows from them: counts, and the members that others are to be told
+//! of.
 
 use super::entry::{Entry, Flag};
 use super::table::Table;
@@ -10,10 +11,10 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
     people: Table,
-    /// Members that are here, and all.
+    /// The numbers of members that are here, and of all.
     here: u32,
     present: u32,
-    /// Those of whom others are to be told, and those of whom members here are.
+    /// Members that others are to be told of, and members that those here are to be told of.
     unsaid: Vec<Who>,
     unshown: Vec<Who>,
     /// What members have besides their rows.
@@ -74,6 +75,7 @@ impl Crowd {
         if shows && !entry.set(Flag::Unshown, true) {
             self.unshown.push(who.clone());
         }
+        // The bytes of a new entry were not counted before.
         if count == self.people.len() {
             self.heap_bytes -= bytes;
         }
@@ -101,7 +103,7 @@ impl Crowd {
         }
     }
 
-    /// Those of whom others are to be told: each with whether it is here now, if that is news.
+    /// Takes the members that others are to be told of, each with whether it is here now, if that is news.
     pub(super) fn take_unsaid(&mut self) -> Vec<(Who, bool)> {
         let mut news = Vec::new();
         for who in std::mem::take(&mut self.unsaid) {
@@ -125,7 +127,8 @@ impl Crowd {
         }
     }
 
-    /// Those of whom members here are to be told: who is in the room now, and who is not. `all`: also those of whom that is no news.
+    /// Takes the members that those here are to be told of: the ones that are in the room now, and the ones that are not. `all`: also where
+    /// that is no news.
     pub(super) fn take_unshown(&mut self, all: bool) -> (Vec<Who>, Vec<Leaver>) {
         let (mut here, mut gone) = (Vec::new(), Vec::new());
         for who in std::mem::take(&mut self.unshown) {
@@ -135,6 +138,7 @@ impl Crowd {
             entry.set(Flag::Unshown, false);
             let (is, lost) = (entry.is_present(), entry.is(Flag::Lost));
             let was = entry.set(Flag::Shown, is);
+            // A member that others were told of stays until they are told that it is gone.
             if !is && !entry.is(Flag::Told) {
                 self.heap_bytes -= entry.heap_bytes();
                 self.people.remove(&who);

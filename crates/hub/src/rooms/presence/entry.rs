@@ -15,11 +15,11 @@ pub(super) enum Flag {
     Told = 1 << 1,
     /// Members here were told that it is in the room.
     Shown = 1 << 2,
-    /// In the list of those of whom others are to be told.
+    /// It stands in the list of members that others are to be told of.
     Unsaid = 1 << 3,
-    /// In the list of those of whom members here are.
+    /// It stands in the list of members that those here are to be told of.
     Unshown = 1 << 4,
-    /// The last that had it are gone without a word.
+    /// The last shards that had it are gone without a word.
     Lost = 1 << 5,
     /// What others may see of it is known. Until then it is read from the data of a socket here when others are told.
     Informed = 1 << 6,
@@ -47,7 +47,7 @@ struct Apart {
 }
 
 impl Apart {
-    /// What it costs those who have it.
+    /// The bytes that it costs a member that has it.
     pub(super) const BYTES: usize = size_of::<Self>();
 
     fn is_empty(&self) -> bool {
@@ -81,7 +81,7 @@ impl Entry {
         self.key() == key(who)
     }
 
-    /// Equal for those that are the same member.
+    /// Equal for two entries of the same member.
     pub(super) fn key(&self) -> (bool, &str) {
         (self.is(Flag::User), &self.name)
     }
@@ -143,6 +143,7 @@ impl Entry {
     pub(super) fn linger(&mut self, until_ms: Option<u64>) -> Option<u64> {
         let before = self.lingers_ms();
         if before != until_ms {
+            // 0 means that nobody lingers, so a time of 0 becomes 1.
             let until_ms = until_ms.map(|ms| NonZeroU64::MIN.saturating_add(ms.saturating_sub(1)));
             self.apart.get_or_insert_default().lingers_ms = until_ms;
         }
@@ -167,6 +168,7 @@ impl Entry {
         if self.is_at(place) {
             return;
         }
+        // A member on one other shard needs nothing apart.
         if self.elsewhere.is_none() {
             self.elsewhere = Some(place);
             return;

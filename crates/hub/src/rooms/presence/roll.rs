@@ -1,4 +1,4 @@
-//! One room: who sits here, and what the other shards said last of their people.
+//! One room: the members that sit here, and what the other shards said last of their people.
 
 use super::crowd::Crowd;
 use super::entry::{Entry, Flag};
@@ -23,7 +23,7 @@ pub(super) enum Due {
 /// What another shard said last.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// 0: it is asked for all that it has.
+    /// 0: the shard is asked for all that it has.
     pub(super) version: u64,
     pub(super) count: u32,
     pub(super) nameless: bool,
@@ -113,6 +113,7 @@ impl Roll {
         let grace_ms = self.rule.grace.as_millis() as u64;
         let (before, after) = self.crowd.change(&who, |entry| {
             entry.gets_up(socket, seat);
+            // A member that others were not told of needs no grace.
             let lingers = lost_ms.filter(|_| entry.is(Flag::Told) && grace_ms > 0);
             let before = entry.lingers_ms();
             entry.linger(lingers.map(|lost_ms| lost_ms + grace_ms).or(before));
@@ -121,7 +122,7 @@ impl Roll {
         Some((who, before, after))
     }
 
-    /// Where the info of a member is read that others were not told of, when the socket goes that came first.
+    /// The seat at which a member's info is read once the socket that came first is gone, if others were not told of the member yet.
     fn other_seat(&self, socket: SocketId, who: &Who) -> Option<SocketId> {
         let entry = self.crowd.get(who)?;
         let looks = !entry.is(Flag::Informed) && entry.sockets() > 1;
@@ -141,7 +142,7 @@ impl Roll {
         self.seats.get(&socket)
     }
 
-    /// Somebody is here, or others do not know yet that nobody is.
+    /// Whether somebody is here, or others do not know yet that nobody is.
     pub(super) fn has_own(&self) -> bool {
         self.crowd.here() > 0 || self.crowd.has_unsaid() || self.speech.is_believed
     }
@@ -193,10 +194,10 @@ impl Roll {
     pub(super) fn take(&mut self, from: Place, word: &Word) -> bool {
         let known = self.peers.get(&from).map(|peer| peer.version);
         if known.is_some_and(|version| version >= word.version) {
-            // It was overtaken.
+            // A later word has overtaken this one.
             return true;
         }
-        // Nobody is all there is, whatever went before: who says that may not be there to be asked.
+        // A word that names nobody is all there is, whatever went before: its shard may not be there to be asked.
         let is_all = word.since == 0 || word.count == 0;
         if !is_all && known != Some(word.since) {
             return false;
@@ -234,8 +235,10 @@ impl Roll {
     /// Whether names are said follows from how many people there are on all shards.
     pub(super) fn choose_names(&mut self) {
         let max = u64::from(self.rule.members_max);
+        // Names come back at nine tenths of the bound, so that they do not come and go all the time.
         let few = max.saturating_sub((max / 10).max(1)).max(1);
         let names = match self.speech.names {
+            // Where all names are known, a member on several shards counts once.
             true if self.knows_names() => u64::from(self.crowd.present()) <= max,
             true => self.sum() <= max,
             false => self.sum() <= few,

@@ -1,10 +1,10 @@
 //! What a shard says to the others of its people in a room.
 
-use crate::bounds::INFO_BYTES_MAX;
 use super::entry::{Entry, Flag};
 use super::roll::Roll;
 use super::speech::Speech;
 use super::word::{Person, Who, Word};
+use crate::bounds::INFO_BYTES_MAX;
 use crate::clients::people::People;
 use std::sync::Arc;
 use wire::json;
@@ -57,7 +57,7 @@ impl Roll {
             }
         }
         if withheld {
-            // Nodes miss this one.
+            // Nodes miss this word, so the next one says all, and asks if this one did.
             (self.speech.whole, self.speech.asks) = (true, word.asks);
         } else {
             self.speech.is_believed = word.count > 0;
@@ -80,6 +80,7 @@ impl Roll {
         if self.speech.version == 0 {
             return None;
         }
+        // The answer has what the others were told, so that the next change follows it.
         let told = self.crowd.iter().filter(|entry| entry.is(Flag::Told));
         let joined = told.clone().map(|entry| Person {
             who: entry.who(),

@@ -12,6 +12,7 @@ impl Roll {
         if turns {
             self.crowd.forget_shown();
         }
+        // A client with an answer has what members were not told yet, and cannot know which of it is new (ADR 44).
         let answered = std::mem::take(&mut self.view.answered);
         let (came, mut left) = self.crowd.take_unshown(answered);
         let count = self.count();
@@ -55,7 +56,7 @@ impl Roll {
         }
     }
 
-    /// The same for a member here, which hears the events from then on. The next event names everyone of whom members were not told when
+    /// The same for a member here, which hears the events from then on. The next event names all people that members were not told of when
     /// this one asked, even if nothing is new of them by then.
     pub(super) fn answer(&mut self, people: &People, now_ms: u64) -> Presence {
         self.view.answered |= self.crowd.has_unshown();

@@ -1,4 +1,4 @@
-//! When and how a shard speaks of its people in a room.
+//! The times at which a shard speaks of its people in a room, and what it says.
 
 use crate::bounds::{ANSWERED_MS, FIRST_WORD_MS, SECOND_WORD_MS};
 
@@ -6,7 +6,7 @@ use crate::bounds::{ANSWERED_MS, FIRST_WORD_MS, SECOND_WORD_MS};
 pub(super) struct Speech {
     /// The number of the last word; 0: nothing was said yet.
     pub(super) version: u64,
-    /// When the first word may be said, and then, when it was.
+    /// The time from which the first word may be said. Once it was said, the time of that.
     pub(super) first_ms: Option<u64>,
     /// The next word is said though nobody came or went. It says all there is, and others are to do the same.
     pub(super) again: bool,
@@ -24,6 +24,7 @@ impl Default for Speech {
             version: 0,
             first_ms: None,
             again: false,
+            // The first word is all there is, and asks for the same (ADR 44).
             whole: true,
             asks: true,
             names: true,

@@ -54,7 +54,7 @@ impl Table {
     fn add(&mut self, entry: Entry) -> usize {
         let row = self.rows.len();
         if row == self.rows.capacity() {
-            // Not twice as many: most of a table would be room that is not needed.
+            // A list that grew to twice its rows would be half empty.
             self.rows.reserve_exact((row / 4).max(4));
         }
         self.rows.push(entry);
@@ -74,7 +74,7 @@ impl Table {
         if row != last
             && let Some(place) = self.place_of(last)
         {
-            // It takes the row that is free.
+            // The last row moves to the row that is free.
             self.places[place] = number(row);
         }
         let entry = self.rows.swap_remove(row);
@@ -139,7 +139,7 @@ impl Table {
         (0..self.rows.len()).for_each(|row| self.enter(row));
     }
 
-    /// Empties a place: those behind it that are not at home move up.
+    /// Empties a place: later ones that are not at home move up, or a search would stop at the hole.
     fn vacate(&mut self, place: usize) {
         let (mut hole, mut place) = (place, place);
         loop {

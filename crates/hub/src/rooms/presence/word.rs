@@ -53,7 +53,7 @@ pub struct Word {
     pub(crate) count: u32,
     /// There are too many people for names.
     pub(crate) nameless: bool,
-    /// Whoever hears it is to say all that it has.
+    /// The hearers are to say all that they have.
     pub(crate) asks: bool,
     pub(crate) joined: Vec<Person>,
     pub(crate) left: Vec<Who>,

@@ -21,6 +21,7 @@ impl Rooms {
             room,
             at: at as u32,
         });
+        // Members that follow stand last, so the newcomer changes places with the first of them.
         let live = at - slot.following as usize;
         slot.swap(sockets, room, live, at);
         if let Some(card) = &slot.card {
@@ -44,6 +45,7 @@ impl Rooms {
         if at >= slot.members.len() {
             return;
         }
+        // The member moves to the end of the live ones first: the last of all may be one that follows.
         if at < live {
             slot.swap(sockets, room, at, live - 1);
             at = live - 1;
