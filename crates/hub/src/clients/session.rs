@@ -285,7 +285,6 @@ pub(crate) struct Polling {
     pub(crate) queue: Backlog,
     /// A packet found no room in the queue: the session ends with the turn.
     pub(crate) overflowed: bool,
-    /// The number of its sockets that other nodes do not know of yet. Packets wait until they do.
     pub(crate) lag: Lag,
     /// The last GET, so that it is known when a proxy repeats it.
     pub(crate) last: LastPoll,

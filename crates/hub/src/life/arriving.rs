@@ -129,7 +129,6 @@ fn open_post(parts: &mut Parts, record: &handoff::Post) -> Result<Post, Unable> 
     };
     let state = State::Body { len: record.left };
     let conn = open_conn(parts, carried, peer, state);
-    // 0 would mean that nothing is incomplete.
     let now_ms = parts.clock.now.mono_ms;
     if let Some(slot) = parts.line.conns.get_mut(conn) {
         slot.exchange = Exchange::under_way(record.keep_alive);

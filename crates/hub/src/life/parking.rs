@@ -187,7 +187,7 @@ pub(crate) fn park(parts: &mut Parts, index: SocketId, how: Departure) -> bool {
     true
 }
 
-/// Whether something holds for the gaps of a socket's client: what was dropped that it should have got.
+/// Whether something holds for what the client of a socket still has to get.
 pub(crate) fn lags(parts: &Parts, index: SocketId, is_so: fn(&Lag) -> bool) -> bool {
     let Some(socket) = parts.people.sockets.get(index) else {
         return false;

@@ -11,7 +11,6 @@ use wire::growth;
 /// Notes when an incomplete message began and sees to its deadline; one timer per connection.
 pub(crate) fn watch_input(parts: &mut Parts, conn: ConnId) {
     let timeout = parts.books.config.limits.message_timeout;
-    // Zero says that nothing is incomplete, so times are made odd.
     let now_ms = parts.clock.now.mono_ms;
     if let Some(slot) = parts.line.conns.get_mut(conn)
         && slot.unread.watch(now_ms)
