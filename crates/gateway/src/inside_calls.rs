@@ -420,8 +420,9 @@ pub fn live(request: &Request, json: bool) -> ExitCode {
         let (name, docs) = (text(found, "name"), text(found, "docs"));
         let _ = writeln!(said, "{severity}: {sentence} {name}, docs/{docs}");
     }
-    // The verdict does not depend on a reader.
-    let _ = print::print(said);
+    if let Err(error) = print::aside(said) {
+        eprintln!("{error:#}");
+    }
     let is_well = health["ok"] == Value::Bool(true) && text(&answer, "status") == "ready";
     ExitCode::from(u8::from(!is_well))
 }

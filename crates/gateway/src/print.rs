@@ -27,6 +27,14 @@ pub fn line(text: impl Display) -> Result<()> {
     print(format_args!("{text}\n"))
 }
 
+/// The same where the verdict of a command does not depend on it: that nobody reads on is no failure.
+pub fn aside(text: impl Display) -> Result<()> {
+    match print(text) {
+        Err(error) if error.is::<ReaderGone>() => Ok(()),
+        result => result,
+    }
+}
+
 fn written(result: io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),

@@ -91,11 +91,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
         true => format!("{}\n", serde_json::to_string(&report)?),
         false => words(&report),
     };
-    // The verdict does not depend on a reader who has gone.
-    match print::print(text) {
-        Err(error) if !error.is::<print::ReaderGone>() => return Err(error),
-        _ => {}
-    }
+    print::aside(text)?;
     Ok(ExitCode::from(u8::from(!report.equal)))
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod http;
 mod larder;
 mod lists;
 mod model;
+mod object;
 mod once;
 mod past;
 mod presences;

@@ -1,5 +1,6 @@
 //! Requests and answers of the server API, in JSON.
 
+use super::object;
 use rules::Wanted;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -86,6 +87,7 @@ about_sockets! {
         #[serde(default)]
         volatile: bool,
         /// Wait for the answers of all receivers.
+        #[serde(default, deserialize_with = "object::or_nothing")]
         #[schema(nullable = false)]
         ack: Option<Ack>,
         /// Wait until the store of history has the event in all of `rooms`.
@@ -309,6 +311,7 @@ pub struct Import {
     /// The room.
     pub room: String,
     /// Oldest first. They get places behind all that the namespace has.
+    #[serde(deserialize_with = "object::list")]
     #[schema(min_items = 1, max_items = 1_000)]
     pub events: Vec<ImportEvent>,
 }

@@ -74,11 +74,11 @@ impl Verdict {
         progress.at(|| format!("{events} events, {wrong} of them wrong"));
     }
 
-    fn names(&mut self, what: &str) {
+    fn names(&mut self, what: &str) -> Result<()> {
         self.wrong += 1;
-        if self.wrong <= NAMED_MAX {
-            // The verdict does not depend on a reader.
-            let _ = print::line(what);
+        match self.wrong <= NAMED_MAX {
+            true => print::aside(format_args!("{what}\n")),
+            false => Ok(()),
         }
     }
 
@@ -131,8 +131,8 @@ impl<'a> Reading<'a> {
                         line.at,
                         named(&line.event),
                         self.last
-                    )),
-                    Err(why) => verdict.names(&format!("store: behind {:?}: {why}", self.last)),
+                    ))?,
+                    Err(why) => verdict.names(&format!("store: behind {:?}: {why}", self.last))?,
                 }
             }
             match self.stored.page() {
@@ -168,7 +168,7 @@ fn find_end(
     let until = first.unwrap_or_else(|| "the end".to_owned());
     verdict.names(&format!(
         "store: between {last} and {until} is what cannot be read: {why}"
-    ));
+    ))?;
     Ok(())
 }
 
@@ -179,7 +179,7 @@ fn next_line(export: &mut Lines, verdict: &mut Verdict) -> Result<Option<Line>> 
                 verdict.saw();
                 return Ok(Some(line));
             }
-            Err(why) => verdict.names(&format!("export: line {number}: {why}")),
+            Err(why) => verdict.names(&format!("export: line {number}: {why}"))?,
         }
     }
     Ok(None)
@@ -201,7 +201,7 @@ fn compare(stored: &mut Reading<'_>, mut export: Lines, verdict: &mut Verdict) -
                         here.at,
                         named(&here.event),
                         named(&there.event)
-                    ));
+                    ))?;
                 }
                 kept = stored.next(verdict)?;
                 line = next_line(&mut export, verdict)?;
@@ -214,7 +214,7 @@ fn compare(stored: &mut Reading<'_>, mut export: Lines, verdict: &mut Verdict) -
                         "missing in the store: {} ({})",
                         there.at,
                         named(&there.event)
-                    ));
+                    ))?;
                 }
                 line = next_line(&mut export, verdict)?;
             }
@@ -225,7 +225,7 @@ fn compare(stored: &mut Reading<'_>, mut export: Lines, verdict: &mut Verdict) -
                         "missing in the export: {} ({})",
                         here.at,
                         named(&here.event)
-                    ));
+                    ))?;
                 }
                 is_before = false;
                 kept = stored.next(verdict)?;
