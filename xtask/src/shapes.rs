@@ -17,10 +17,18 @@ const FEW_METHODS: [&str; 10] = [
 ];
 /// Crates whose bounds stand in one file.
 const BOUNDED: [&str; 12] = [
-    "backend", "bridge", "cluster", "compat", "handoff", "history", "hub", "rules", "shard", "types", "units", "wire",
+    "backend", "bridge", "cluster", "compat", "handoff", "history", "hub", "rules", "shard",
+    "types", "units", "wire",
 ];
 /// Configuration, counters, and rows of what operators are shown: lists of independent values.
-const LISTS: [&str; 6] = ["Settings", "Config", "Limits", "Counts", "SeenSession", "TraceLine"];
+const LISTS: [&str; 6] = [
+    "Settings",
+    "Config",
+    "Limits",
+    "Counts",
+    "SeenSession",
+    "TraceLine",
+];
 /// The file of a crate that has its bounds, and the ends of their names.
 const BOUNDS: &str = "bounds.rs";
 const BOUND: [&str; 2] = ["_MAX", "_MS"];

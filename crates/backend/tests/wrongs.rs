@@ -108,7 +108,10 @@ fn a_second_introduction_on_one_link_was_ignored() {
     };
     let said = backend.received(1, LINK, again);
     assert_eq!(said, Err(Stray::Hello));
-    assert!(backend.take_out().is_empty(), "and nothing else of it counts");
+    assert!(
+        backend.take_out().is_empty(),
+        "and nothing else of it counts"
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The last failures of something that is called, written to or read, for operators: what went wrong, and what was said when it did. Bounded in
 //! number and bytes; what was said is forgotten after a while.
 
-use crate::bounds::{BODIES_BYTES_MAX, BODIES_KEPT, BODY_BYTES_MAX, FAILURES_MAX, NOTED_MAX, TEXT_CHARS_MAX};
+use crate::bounds::{
+    BODIES_BYTES_MAX, BODIES_KEPT, BODY_BYTES_MAX, FAILURES_MAX, NOTED_MAX, TEXT_CHARS_MAX,
+};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -379,7 +379,8 @@ fn a_room_of_another_type_is_never_everyone() {
     };
     assert_eq!(of.rooms, ["\0null", "7", "-1.5", "\0{\"a\":1}"]);
     // Two names were one of ours.
-    let body = br#"{"type":4,"opts":{"rooms":["\ud800","\udfff","\ufffd"],"except":[]},"close":true}"#;
+    let body =
+        br#"{"type":4,"opts":{"rooms":["\ud800","\udfff","\ufffd"],"except":[]},"close":true}"#;
     let letter = classic::decode(channel, body).expect("sound");
     let Verb::Disconnect { of, .. } = letter.verb else {
         panic!("{letter:?}")

@@ -1,8 +1,9 @@
 //! A record is believed when it was looked at: its sizes, its ids, and that it comes once.
 
 use crate::bounds::{
-    ATTACHMENTS_MAX, CALLERS_MAX, CALLS_MAX, COUNTERS_MAX, DEFLATE_MAX, FATE_MAX, NAME_BYTES_MAX, NUMBER_MAX, NUMBERS_MAX,
-    OWED_MAX, PARTED_MAX, PROTOCOL_MAX, RECORD_BYTES_MAX, ROOMS_MAX, SHARES_MAX, SOCKETS_MAX, TOLD_MAX,
+    ATTACHMENTS_MAX, CALLERS_MAX, CALLS_MAX, COUNTERS_MAX, DEFLATE_MAX, FATE_MAX, NAME_BYTES_MAX,
+    NUMBER_MAX, NUMBERS_MAX, OWED_MAX, PARTED_MAX, PROTOCOL_MAX, RECORD_BYTES_MAX, ROOMS_MAX,
+    SHARES_MAX, SOCKETS_MAX, TOLD_MAX,
 };
 use crate::calls::{Called, Caller};
 use crate::counting::{Counter, Limiters, Rest, Share};

@@ -1,7 +1,7 @@
 //! A store in files of this node, on fjall: a log-structured tree with a journal. One process has the folder at a time.
 
-use crate::bounds::TRIM_MAX;
 use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
+use crate::bounds::TRIM_MAX;
 use crate::disk_fault::fault;
 use crate::disk_keys::{self as keys, Gist, Row};
 use crate::event::{Batch, Event, Kept};

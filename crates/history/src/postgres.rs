@@ -1,7 +1,7 @@
 //! A store in PostgreSQL, for several gateways.
 
-use crate::bounds::{KEEPER_MS, STATEMENT_MS, TOUCHED_MAX};
 use crate::ask::{Ask, Filling, Forget, Page, Shed, Trimmed, Usage, Way};
+use crate::bounds::{KEEPER_MS, STATEMENT_MS, TOUCHED_MAX};
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};
 use crate::memory::keep_of;

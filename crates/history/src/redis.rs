@@ -1,7 +1,7 @@
 //! A store in streams of Redis, for several gateways. As durable as that Redis is, on as many replicas as it is told.
 
-use crate::bounds::REPLICAS_MS;
 use crate::ask::{Ask, Filling, Forget, Page, Trimmed, Way};
+use crate::bounds::REPLICAS_MS;
 use crate::door::Door;
 use crate::event::{Batch, Event, Kept};
 use crate::fault::{Fault, Kind};

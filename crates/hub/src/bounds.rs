@@ -1,6 +1,16 @@
 //! All bounds of a hub that no setting changes. Those that one changes are [`Limits`](crate::limits::Limits).
 
 use std::time::Duration;
+// Those of parsers stand with the parsers.
+pub use wire::engineio::webtransport::OPENING_BYTES_MAX;
+pub use wire::http::{
+    CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX, TRAILERS_MAX,
+};
+pub use wire::json::DEPTH_MAX;
+pub use wire::proxy::PROXY_HEADER_BYTES_MAX;
+pub use wire::socketio::ATTACHMENTS_MAX;
+pub use wire::websocket::deflate::DEFLATE_ENDS_MAX;
+pub use wire::websocket::frame::CONTROL_PAYLOAD_MAX;
 
 // ---- ids --------------------------------------------------------------------------------------------------------------------
 

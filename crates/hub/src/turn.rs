@@ -9,8 +9,8 @@
 
 use crate::access::drain::Pace;
 use crate::access::trust;
-use crate::bounds::MAILS_PER_TURN as MAILS;
 use crate::books::metrics::Limit;
+use crate::bounds::MAILS_PER_TURN as MAILS;
 use crate::clients::trace::LiveTrace;
 use crate::cluster::letter::Letter;
 use crate::cluster::mailbox::{Receiver, Weigh};
@@ -234,7 +234,10 @@ impl<W: World> Turn<'_, W> {
     /// What the process before has carried out of a bus.
     pub fn marks_arrived(&mut self, marks: &handoff::Marks) {
         let parts = &mut self.hub.stage.parts;
-        parts.rooms.repeats.go_on_with(marks, parts.clock.now.mono_ms);
+        parts
+            .rooms
+            .repeats
+            .go_on_with(marks, parts.clock.now.mono_ms);
     }
 
     /// Moves the time of the turn on: what comes from the process before comes in one turn, which may take seconds.

@@ -1,7 +1,7 @@
 //! Clients that read what a room said: the event `history` with an ack. The store is outside; only the client that asks waits.
 
-use crate::bounds::READERS_MAX;
 use crate::book::Namespace;
+use crate::bounds::READERS_MAX;
 use crate::rooms;
 use hub::{AckTo, Context, Event, Member, SocketKey};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! Which sockets are meant: the one check of it, for whoever says it.
 
-use crate::bounds::NAMES_MAX;
 use crate::Target;
+use crate::bounds::NAMES_MAX;
 use std::fmt;
 use wire::base64url::Id20;
 

@@ -6,23 +6,16 @@ use super::keys::KEYS;
 use super::units::format_size;
 use control::{admin, api, page};
 use hub::bounds::{
-    self, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX, HISTORY_TOTAL_BYTES_MAX,
-    POSITIONS_MAX,
+    self, ATTACHMENTS_MAX, CHUNK_LINE_BYTES_MAX, CONTROL_PAYLOAD_MAX, DEFLATE_ENDS_MAX, DEPTH_MAX,
+    HEAD_BYTES_MAX, HEADERS_MAX, HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HISTORY_ROOMS_MAX,
+    HISTORY_TOTAL_BYTES_MAX, OPENING_BYTES_MAX, POSITIONS_MAX, PROXY_HEADER_BYTES_MAX,
+    TARGET_BYTES_MAX, TRAILERS_MAX,
 };
 use hub::metrics::Limit;
 use identity::TOKEN_BYTES_MAX;
 use nodes::ledger::WAITS_MAX;
 use process::{files, flood};
 use std::time::Duration;
-use wire::engineio::webtransport::OPENING_BYTES_MAX;
-use wire::http::{
-    CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX, TRAILERS_MAX,
-};
-use wire::json::DEPTH_MAX;
-use wire::proxy::PROXY_HEADER_BYTES_MAX;
-use wire::socketio::ATTACHMENTS_MAX;
-use wire::websocket::deflate::DEFLATE_ENDS_MAX;
-use wire::websocket::frame::CONTROL_PAYLOAD_MAX;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md"));
 
@@ -168,7 +161,11 @@ fn of_parsers() -> [Row; 5] {
 
 /// What a shard remembers of clients.
 fn of_clients() -> [Row; 6] {
-    let tags = format!("{}, {}", grouped(bounds::TAGS_MAX), size(bounds::TAG_BYTES_MAX));
+    let tags = format!(
+        "{}, {}",
+        grouped(bounds::TAGS_MAX),
+        size(bounds::TAG_BYTES_MAX)
+    );
     let large = format!(
         "{}, {}",
         size(rules::bounds::LARGE_SOCKET_BYTES_MAX),
@@ -223,7 +220,10 @@ fn of_rooms() -> [Row; 9] {
             "rooms that a socket left and that are remembered (level `cluster`)",
             bounds::PAST_MEMBERSHIPS_MAX.to_string(),
         ),
-        ("rooms of one `sockeye:gap`", bounds::GAP_ROOMS_MAX.to_string()),
+        (
+            "rooms of one `sockeye:gap`",
+            bounds::GAP_ROOMS_MAX.to_string(),
+        ),
         (
             "namespaces in which workers speak to each node by itself, and that are told apart",
             grouped(bounds::APART_NAMESPACES_MAX),

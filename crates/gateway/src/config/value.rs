@@ -3,8 +3,8 @@
 
 use super::units;
 use ::units::nearest;
-use hub::config::Rate;
 use hub::bounds::NODES_MAX;
+use hub::config::Rate;
 use identity::Secret;
 use std::time::Duration;
 use toml::de::DeValue;

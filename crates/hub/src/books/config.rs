@@ -2,8 +2,8 @@
 
 use crate::books::heartbeat::{Step, Stretch};
 use crate::books::limits::Limits;
-use crate::bounds::BEHIND_MAX_MS;
 use crate::books::proxies::Proxies;
+use crate::bounds::BEHIND_MAX_MS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! How the last sessions ended, and what led to it: for operators, who ask when the session is gone.
 
-use crate::bounds::{ENDED_USER_CHARS_MAX, ENDS_MAX};
 use crate::books::close::CloseReason;
+use crate::bounds::{ENDED_USER_CHARS_MAX, ENDS_MAX};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -346,7 +346,11 @@ impl Parts {
         let mut gates = 0;
         for (index, slot) in self.people.sessions.iter() {
             for ask in slot.joining.gates.iter() {
-                let pending = self.outbound.asks.get(ask).expect("a gate has its question");
+                let pending = self
+                    .outbound
+                    .asks
+                    .get(ask)
+                    .expect("a gate has its question");
                 assert_eq!(pending.session.map(Key::id), Some(index), "gate of {index}");
                 gates += 1;
             }

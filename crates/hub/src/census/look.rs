@@ -448,7 +448,10 @@ impl RoomsWanted {
 
 impl SessionsWanted {
     fn fits(&self, parts: &Parts, session: &Session) -> bool {
-        if self.address.is_some_and(|address| address != session.client.peer()) {
+        if self
+            .address
+            .is_some_and(|address| address != session.client.peer())
+        {
             return false;
         }
         if self.namespace.is_none() && self.user.is_none() {
@@ -483,15 +486,14 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
     SeenSession {
         id: session.sid,
         protocol: session.language.protocol(),
-        engineio: session
-            .language
-            .protocol()
-            .is_engineio()
-            .then_some(match session.language.revision() {
+        engineio: session.language.protocol().is_engineio().then_some(
+            match session.language.revision() {
                 Revision::Three => 3,
                 Revision::Four => 4,
-            }),
-        msgpack: session.language.is_msgpack() || session.language.protocol() == Protocol::PlainMsgpack,
+            },
+        ),
+        msgpack: session.language.is_msgpack()
+            || session.language.protocol() == Protocol::PlainMsgpack,
         transport: session.transport(),
         upgrading: session.flags.upgrading,
         compressed: conn.is_some_and(|conn| conn.handshake.inflates()),

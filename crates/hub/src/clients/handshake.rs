@@ -9,10 +9,19 @@ pub(crate) struct Handshake {
     done: bool,
     /// How messages to it are compressed.
     deflate: Deflate,
-    /// permessage-deflate was agreed on.
-    inflates: bool,
-    /// Its messages may refer to earlier ones.
-    inflates_own: bool,
+    inflate: Inflate,
+}
+
+/// How messages from the client may be compressed (RFC 7692).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Inflate {
+    /// permessage-deflate was not agreed on.
+    #[default]
+    Never,
+    /// Each by itself.
+    Alone,
+    /// They may refer to earlier ones.
+    Own,
 }
 
 impl Handshake {
@@ -21,16 +30,20 @@ impl Handshake {
         Self {
             done,
             deflate,
-            inflates,
-            inflates_own: false,
+            inflate: match inflates {
+                true => Inflate::Alone,
+                false => Inflate::Never,
+            },
         }
     }
 
     /// Both sides agreed to compress. `inflates_own`: messages from the client may refer to earlier ones.
     pub(crate) fn agree(&mut self, deflate: Deflate, inflates_own: bool) {
         self.deflate = deflate;
-        self.inflates = true;
-        self.inflates_own = inflates_own;
+        self.inflate = match inflates_own {
+            true => Inflate::Own,
+            false => Inflate::Alone,
+        };
     }
 
     /// It was accepted.
@@ -50,16 +63,16 @@ impl Handshake {
 
     /// Both sides may compress.
     pub(crate) fn inflates(&self) -> bool {
-        self.inflates
+        self.inflate != Inflate::Never
     }
 
     /// Its messages may refer to earlier ones.
     pub(crate) fn inflates_own(&self) -> bool {
-        self.inflates_own
+        self.inflate == Inflate::Own
     }
 
     /// A window is kept for it, in one direction at least.
     pub(crate) fn keeps_window(&self) -> bool {
-        self.deflate == Deflate::Own || self.inflates_own
+        self.deflate == Deflate::Own || self.inflates_own()
     }
 }

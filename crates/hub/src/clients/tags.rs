@@ -1,6 +1,6 @@
 //! Texts that many sessions share, such as the names of their programs: each is kept once, and a session keeps a number.
 
-use crate::bounds::{TAGS_MAX, TAG_BYTES_MAX};
+use crate::bounds::{TAG_BYTES_MAX, TAGS_MAX};
 use std::collections::HashMap;
 use std::sync::Arc;
 

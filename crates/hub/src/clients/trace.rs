@@ -1,7 +1,9 @@
 //! A live trace: what an operator wants to see as it passes, and the lines that wait for him. Shards write, one reader outside reads;
 //! nobody waits for the reader.
 
-use crate::bounds::{TRACE_ARGS_BYTES_MAX, TRACE_BYTES_MAX, TRACE_NAME_BYTES_MAX, TRACE_ROOMS_MAX, TRACE_SHAPES_MAX};
+use crate::bounds::{
+    TRACE_ARGS_BYTES_MAX, TRACE_BYTES_MAX, TRACE_NAME_BYTES_MAX, TRACE_ROOMS_MAX, TRACE_SHAPES_MAX,
+};
 use crate::clients::marks::Marks;
 use crate::output::copies::{Copies, Weigh};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Lists of sockets that this shard makes for their askers: what is still to be described, and whose turn it is.
 
-use crate::bounds::PAGE_HOLD_MS;
 use crate::books::ledger::{Account, Booked};
+use crate::bounds::PAGE_HOLD_MS;
 use crate::cluster::letter::{Fetched, Found, RoundId};
 use crate::tables::slot::SocketKey;
 use std::collections::VecDeque;

@@ -4,9 +4,6 @@ use crate::bounds::NODES_MAX;
 use crate::recovery::ways::Abroad;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-
-
-
 /// A set of node numbers.
 #[derive(Debug)]
 struct Numbers([AtomicU64; NODES_MAX / 64]);

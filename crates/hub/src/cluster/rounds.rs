@@ -5,9 +5,9 @@
 //! admitted once, before anything is delivered, by the number of its receivers. The answers that a round keeps are bounded in
 //! bytes. Whatever a round could not deliver, keep or wait for is in its result, so that no partial result looks whole.
 
-use crate::bounds::NODES_MAX;
 use crate::books::ledger::{Account, Booked};
 use crate::books::metrics::{Counts, Limit};
+use crate::bounds::NODES_MAX;
 use crate::cluster::letter::{Fetched, Found, More, Page, Reply, Response, RoundId, Tidings};
 use crate::cluster::lists::{List, Lists};
 use crate::cluster::respondents::Respondents;

@@ -116,7 +116,11 @@ fn on_verdict(stage: &mut Stage, pending: Pending, verdict: Result<Claims, Refus
             }
             // Frames that waited are read once the socket is there.
             if let Some(conn) = conn {
-                stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
+                stage
+                    .parts
+                    .line
+                    .intake
+                    .revive(&mut stage.parts.line.conns, conn);
             }
         }
         Waiting::Refresh { socket, ack } => {

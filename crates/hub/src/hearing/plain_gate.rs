@@ -50,7 +50,11 @@ pub(crate) fn set_asking(parts: &mut Parts, session: SessionId, asking: bool) ->
 /// The client of a plain session need not wait any longer: what it said meanwhile is read.
 pub(crate) fn go_on(stage: &mut Stage, session: SessionId) {
     if let Some(conn) = set_asking(&mut stage.parts, session, false) {
-        stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
+        stage
+            .parts
+            .line
+            .intake
+            .revive(&mut stage.parts.line.conns, conn);
     }
 }
 

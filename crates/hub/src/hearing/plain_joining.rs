@@ -90,7 +90,11 @@ pub(crate) fn on_beginning_decided(
     }
     // Frames that waited are read once the socket is there.
     if let Some(conn) = conn {
-        stage.parts.line.intake.revive(&mut stage.parts.line.conns, conn);
+        stage
+            .parts
+            .line
+            .intake
+            .revive(&mut stage.parts.line.conns, conn);
     }
 }
 

@@ -203,7 +203,12 @@ fn give_up_transport(
 pub(crate) fn note_lost(parts: &mut Parts, session: SessionId, why: NotRecovered) {
     let outcome = why.outcome() as usize;
     parts.books.counts.returned[outcome] += 1;
-    if let Some(peer) = parts.people.sessions.get(session).map(|slot| slot.client.peer()) {
+    if let Some(peer) = parts
+        .people
+        .sessions
+        .get(session)
+        .map(|slot| slot.client.peer())
+    {
         let cause = Returned::NAMES[outcome];
         parts.outbound.log(Notice::NotRecovered { peer, cause });
     }

@@ -1,8 +1,8 @@
 //! Closing the slowest clients when memory is nearly used up.
 
 use crate::books::close::CloseReason;
-use crate::bounds::{SHED_BACKLOG_MIN, SHED_CONNS};
 use crate::books::metrics::Limit;
+use crate::bounds::{SHED_BACKLOG_MIN, SHED_CONNS};
 use crate::life::ending;
 use crate::parts::Parts;
 use crate::tables::slot::SessionId;

@@ -3,7 +3,10 @@
 
 use crate::books::faults::{self, Fault};
 use crate::books::limits::Limits;
-use crate::bounds::{BROADCASTS_PER_TURN_MIN, FLOODS_PER_TURN, LETTER_BYTES_PER_TURN, LETTERS_PER_TURN, LIST_BYTES_PER_TURN, LOG_BYTES_PER_TURN};
+use crate::bounds::{
+    BROADCASTS_PER_TURN_MIN, FLOODS_PER_TURN, LETTER_BYTES_PER_TURN, LETTERS_PER_TURN,
+    LIST_BYTES_PER_TURN, LOG_BYTES_PER_TURN,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Budget {

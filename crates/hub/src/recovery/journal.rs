@@ -262,9 +262,10 @@ impl Journal {
 
     /// Something that another node said is lost. A client that has nothing after this place may have missed it.
     pub(crate) fn breaks(&mut self, now_ms: u64) {
-        if self.is_over || self.gap == self.head() && !self.entries.is_empty() {
+        if self.is_over {
             return;
         }
+        // Each loss has a place of its own: a client may have confirmed the place of the one before.
         let gap = Entry {
             at_ms: now_ms,
             stamp: None,

@@ -65,6 +65,19 @@ fn missed(journal: &Journal, rooms: &[&str], after: u64) -> Option<Vec<String>> 
     )
 }
 
+/// A client confirmed the place of a loss by a pong, went away, and missed the next one: it came back to all, it was told.
+#[test]
+fn a_second_loss_without_an_event_between_was_none() {
+    let mut journal = large();
+    say(&mut journal, 1, &to(&["r"]), "[1]");
+    journal.breaks(2);
+    let confirmed = journal.head();
+    assert!(journal.is_whole_behind(confirmed));
+    journal.breaks(3);
+    assert!(!journal.is_whole_behind(confirmed));
+    assert!(journal.is_whole_behind(journal.head()));
+}
+
 #[test]
 fn a_socket_missed_what_was_for_any_of_its_names_once_and_in_order() {
     let mut journal = large();

@@ -150,7 +150,6 @@ impl Parked {
     }
 
     fn insert(&mut self, record: Record, state: State, deadline_ms: u64) {
-        // One `pid` has one record.
         self.remove(record.pid);
         let pid = record.pid;
         let wants = record.members.clone();
@@ -198,7 +197,6 @@ impl Parked {
 
     fn take(&mut self, id: RecordId) -> Option<Slot> {
         let slot = self.slots.remove(id)?;
-        // Others look for sockets where they were noted (`parking::note_left`).
         self.left.push(slot.record.socket);
         self.by_pid.remove(&slot.record.pid);
         self.deadlines.remove(&(slot.deadline_ms, id));
@@ -322,7 +320,6 @@ impl Parked {
         if !changed {
             return;
         }
-        // The name stands twice: among the memberships, and in `wants`.
         let bytes = 2 * member.bytes();
         if wanted {
             slot.bytes += bytes;
@@ -339,8 +336,7 @@ impl Parked {
 
     // ---- commands -----------------------------------------------------------------------------------------------------
 
-    /// Sockets that are away carry out a command like those that are here. Gives the claims on records that it ended. Whether it meant a
-    /// socket on its way here is known when that has come.
+    /// Sockets that are away carry out a command. Gives the claims on records that it ended. One on its way here asks when it has come.
     pub(crate) fn command(
         &mut self,
         moment: Moment,
@@ -539,8 +535,7 @@ impl Parked {
         Ok(slot.record)
     }
 
-    /// A client came back to another shard. The record is kept for that shard until all of `peers` have passed its fence on; a shard that
-    /// asks twice gets the same answer. `has`: the place up to which its client has all.
+    /// A client came back to another shard: the record is kept for it until all of `peers` have passed its fence on. `has`: what it has.
     pub(crate) fn claim(
         &mut self,
         Asked { pid, uid, claim }: Asked<'_>,

@@ -1,7 +1,7 @@
 //! The place of an event or an order in the order of the shard that gave it out, and how far a shard is in the orders of all shards.
 
-use crate::bounds::{LIVES_MAX, ORIGINS_MAX};
 use crate::books::faults::{self, Fault};
+use crate::bounds::{LIVES_MAX, ORIGINS_MAX};
 use crate::tables::id::{Ids, Place};
 use std::collections::BTreeMap;
 

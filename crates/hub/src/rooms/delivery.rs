@@ -180,9 +180,11 @@ impl Speaker<'_> {
 
     fn encode(&mut self, variant: Variant, out: &mut Outgoing<'_>) -> Range {
         let fate = self.fate_of(out);
-        let range = self.line.append(out.made.is_shared(), fate, |log, scratch| {
-            write_event(log, scratch, variant, out);
-        });
+        let range = self
+            .line
+            .append(out.made.is_shared(), fate, |log, scratch| {
+                write_event(log, scratch, variant, out);
+            });
         out.made.keep_frames(variant, Deflate::Off, range);
         range
     }

@@ -1,9 +1,9 @@
 //! Joining and leaving rooms, and the members of rooms.
 
-use crate::bounds::{CHORES_PER_TURN, WORDS_BYTES_MAX};
 use crate::books::Books;
 use crate::books::limits::Limits;
 use crate::books::metrics::Limit;
+use crate::bounds::{CHORES_PER_TURN, WORDS_BYTES_MAX};
 use crate::clients::people::People;
 use crate::rooms::changes::Change;
 use crate::rooms::presence::{Presence, Unwatched, Who, Word};

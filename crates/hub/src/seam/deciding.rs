@@ -24,7 +24,10 @@ impl Context<'_> {
     /// open, so refuse it with [`Refusal::unavailable`].
     pub fn postpone(&mut self, request: &ConnectRequest<'_>, timeout: Duration) -> Option<Ticket> {
         let _inside = Inside::enter();
-        debug_assert!(!self.parts.outbound.asks.has_ticket(), "one ticket for a request");
+        debug_assert!(
+            !self.parts.outbound.asks.has_ticket(),
+            "one ticket for a request"
+        );
         let bytes = request.namespace.len() + request.auth.len();
         let session = Some(request.session);
         let key = question::open_question(self.parts, session, Asked::Handler, bytes, timeout)?;

@@ -66,8 +66,8 @@ slot_ids! {
     ///
     /// No other reference passes for it:
     /// ```compile_fail,E0308
-    /// fn break_it(hub: &mut hub::Hub, session: hub::SessionId) {
-    ///     hub.broken(session);
+    /// fn break_it<W: hub::World>(turn: &mut hub::Turn<'_, W>, session: hub::SessionId) {
+    ///     turn.broken(session);
     /// }
     /// ```
     pub ConnId;

@@ -2,8 +2,8 @@
 //! whose slot has moved on is ignored when it comes up. It is forgotten earlier when others are armed after it, or when more owners
 //! have ended than are left. Odd durations go through a heap.
 
-use crate::bounds::STALE_MAX;
 use crate::books::heartbeat::Step;
+use crate::bounds::STALE_MAX;
 use crate::tables::slot::{AskId, ConnId, Key, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

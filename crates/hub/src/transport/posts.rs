@@ -1,8 +1,8 @@
 //! POST bodies of polling sessions: whole or in chunks, taken in as far as the turn has room (protocol 3.3).
 
 use crate::books::config::Config;
-use crate::bounds::POST_PACKETS_PER_TURN;
 use crate::books::metrics::Limit;
+use crate::bounds::POST_PACKETS_PER_TURN;
 use crate::clients::conn::State;
 use crate::hearing::message;
 use crate::life::{conns, ending};

@@ -2,10 +2,10 @@
 //!
 //! HOT PATH: `on_frames` and `on_message` allocate nothing for whole text messages.
 
-use crate::bounds::ECHO_BYTES_MAX;
 use crate::books::close::CloseReason;
 use crate::books::config::Config;
 use crate::books::metrics::Limit;
+use crate::bounds::ECHO_BYTES_MAX;
 use crate::clients::conn::State;
 use crate::clients::session::Protocol;
 use crate::hearing::message;

@@ -3,8 +3,8 @@
 
 use crate::identity::{frame, received, websocket};
 use crate::rig::Rig;
-use hub::config::Config;
 use hub::bounds::CHORES_PER_TURN;
+use hub::config::Config;
 use hub::{ConnectRequest, Context, Decision, Event, Handler, SocketKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,9 +1,9 @@
 //! Polling payloads of protocol 3. As text, each packet stands behind its length in UTF-16 code units and a colon. As binary, each
 //! begins with 0 (text) or 1 (binary), its length in bytes as digits from 0 to 9, and 255.
 
-use crate::bounds::LENGTH_DIGITS_MAX;
 use super::PacketType;
 use super::payload::{self, SEPARATOR};
+use crate::bounds::LENGTH_DIGITS_MAX;
 
 /// First byte of a binary message: the type as a number, and not as a digit.
 pub const MESSAGE: u8 = 4;

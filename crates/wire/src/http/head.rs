@@ -2,7 +2,9 @@
 //! Where RFC 9112 lets a server choose between lenient and strict, strict it is: a proxy in front
 //! may have chosen otherwise.
 
-use crate::bounds::{HEADERS_MAX, HEAD_BYTES_MAX, METHOD_BYTES_MAX, REQUEST_LINE_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::bounds::{
+    HEAD_BYTES_MAX, HEADERS_MAX, METHOD_BYTES_MAX, REQUEST_LINE_BYTES_MAX, TARGET_BYTES_MAX,
+};
 
 /// Request method, as far as realtime paths tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -171,8 +171,8 @@ pub(crate) fn trim(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::super::syntax::validate;
-    use crate::bounds::DEPTH_MAX;
     use super::*;
+    use crate::bounds::DEPTH_MAX;
 
     #[test]
     fn reading_members_checks_what_validate_checks() {

@@ -1,8 +1,8 @@
 //! Bytes inside JSON text: `{"_binary":"<base64>"}` <-> Socket.IO placeholder and attachment.
 
+use crate::bounds::ATTACHMENTS_MAX;
 use crate::engineio::payload;
 use crate::json;
-use crate::bounds::ATTACHMENTS_MAX;
 use crate::socketio;
 use std::borrow::Cow;
 

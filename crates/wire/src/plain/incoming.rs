@@ -1,7 +1,7 @@
 //! What a plain client said.
 
-use crate::bounds::{ATTACHMENTS_MAX, SAFE_INTEGER_MAX};
 use super::{binary, msgpack};
+use crate::bounds::{ATTACHMENTS_MAX, SAFE_INTEGER_MAX};
 use crate::json;
 use crate::socketio::{is_reserved, placeholders};
 use std::borrow::Cow;

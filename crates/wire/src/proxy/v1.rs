@@ -1,7 +1,7 @@
 //! Version 1: one line of text, such as `PROXY TCP4 192.0.2.1 198.51.100.7 56324 443` and CRLF.
 
-use crate::bounds::PROXY_LINE_BYTES_MAX;
 use super::{ProxyError, ProxyHeader};
+use crate::bounds::PROXY_LINE_BYTES_MAX;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 

@@ -1,9 +1,9 @@
 //! One packet in or out: `<type>[<attachments>-][<namespace>,][<ack id>][<JSON>]`.
 //! HOT PATH: `parse` and `write` of events allocate nothing.
 
-use crate::bounds::{ATTACHMENTS_MAX, SAFE_INTEGER_MAX};
 use super::event::{is_event_array, is_reserved_first};
 use super::placeholder::match_attachments;
+use crate::bounds::{ATTACHMENTS_MAX, SAFE_INTEGER_MAX};
 use crate::json;
 
 /// First character of a packet.

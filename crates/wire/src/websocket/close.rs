@@ -1,8 +1,8 @@
 //! Bodies of close frames in, whole close frames out (RFC 6455 §5.5.1, §7.4).
 
-use crate::bounds::REASON_BYTES_MAX;
 use super::frame::{self, OpCode};
 use super::violation::Violation;
+use crate::bounds::REASON_BYTES_MAX;
 
 /// Code and reason of a close frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

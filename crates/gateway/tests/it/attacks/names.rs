@@ -82,7 +82,10 @@ fn two_rooms_with_broken_names_were_one() {
         for event in ["join", "leave"] {
             client.send(&format!("42{number}[\"{event}\",\"{half}\"]"));
             let answer = client.packet_starting(&format!("43{number}["));
-            assert!(answer.contains("\"error\":\"Invalid room name\""), "{answer}");
+            assert!(
+                answer.contains("\"error\":\"Invalid room name\""),
+                "{answer}"
+            );
         }
     }
     // A whole pair is a character, and so is the one that stood for half of it.
@@ -90,7 +93,9 @@ fn two_rooms_with_broken_names_were_one() {
         assert_eq!(client.ask(7, &json!(["join", name])), json!([name]));
     }
     let mut plain = Plain::connect(gateway.addr);
-    plain.conn.send_text("{\"type\":\"join\",\"room\":\"\\ud800\",\"id\":1}");
+    plain
+        .conn
+        .send_text("{\"type\":\"join\",\"room\":\"\\ud800\",\"id\":1}");
     let refused = plain.message();
     assert_eq!(refused["error"], "INVALID_MESSAGE_FORMAT", "{refused}");
     assert_eq!(refused["field"], "room", "{refused}");

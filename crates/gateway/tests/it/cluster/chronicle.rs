@@ -6,8 +6,8 @@ use crate::e2e::resuming::Resumer;
 use crate::harness::client::{Poller, SOCKETIO};
 use crate::harness::{Gateway, PATIENCE, eventually};
 use crate::upgrade::chain::Chain;
-use client::{Ended, OpCode, RawConn};
 use client::full::{Encoding, SocketIo};
+use client::{Ended, OpCode, RawConn};
 use serde_json::{Value, json};
 use servers::{Cluster, Redis, Sentinels};
 use std::time::{Duration, Instant};
@@ -366,7 +366,11 @@ fn a_connect_that_redis_does_not_take_is_answered_before_the_cut() {
     redis.freeze();
     let mut waits = comes();
     let silence = waits.frame_within(Duration::from_millis(500));
-    assert_eq!(silence.err(), Some(Ended::Open), "nothing that may not hold");
+    assert_eq!(
+        silence.err(),
+        Some(Ended::Open),
+        "nothing that may not hold"
+    );
     redis.thaw();
     let welcome = text(&mut waits);
     assert!(welcome.contains("\"pid\""), "{welcome}");
@@ -382,10 +386,7 @@ fn a_connect_that_redis_does_not_take_is_answered_before_the_cut() {
     assert!(eventually(PATIENCE, ends), "its session has ended");
     assert!(text(&mut cut).starts_with("40{\"sid\""));
     let end = cut.frame_within(PATIENCE).map(|frame| frame.opcode);
-    let has_ended = matches!(
-        end,
-        Ok(OpCode::Close) | Err(Ended::Cleanly | Ended::Reset)
-    );
+    let has_ended = matches!(end, Ok(OpCode::Close) | Err(Ended::Cleanly | Ended::Reset));
     assert!(has_ended, "{end:?}");
     let late = Client::new(&node);
     assert_eq!(late.lose()["pid"], Value::Null, "nobody can come back now");

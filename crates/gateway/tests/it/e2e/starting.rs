@@ -306,7 +306,10 @@ fn a_pattern_in_place_of_a_namespace_was_taken_without_a_word() {
     let file = format!("{CONFIG}[namespaces.\"/dyn-*\"]\nclient_joins = true\n");
     let (said, code) = check(&file);
     let warning = "\"namespaces.\"/dyn-*\"\": the name stands for itself alone";
-    assert!(said.contains("warning: ") && said.contains(warning), "{said}");
+    assert!(
+        said.contains("warning: ") && said.contains(warning),
+        "{said}"
+    );
     assert_eq!(code, Some(0), "{said}");
     // The start says so, too.
     let gateway = Gateway::start(&file);

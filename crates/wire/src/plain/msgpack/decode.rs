@@ -1,8 +1,8 @@
 //! MessagePack to JSON text. Never believes a declared length: every element must be there before
 //! anything is set aside for it.
 
-use crate::bounds::{ATTACHMENTS_MAX, DEPTH_MAX, SAFE_INTEGER_MAX};
 use super::date;
+use crate::bounds::{ATTACHMENTS_MAX, DEPTH_MAX, SAFE_INTEGER_MAX};
 use crate::json;
 use crate::socketio::write_placeholder;
 use rmp::Marker;
