@@ -204,6 +204,12 @@ impl Ledger {
     }
 }
 
+/// Whether a process can take a record, by what stands in it alone. The giver asks as well: a record that is refused ends the whole handoff, and
+/// some bounds of records are lower than what a configuration allows its clients.
+pub fn is_taken(session: &Session) -> bool {
+    check_session(session).is_ok()
+}
+
 fn check_session(session: &Session) -> Result<(), Unfit> {
     need(session.sid.len() == ID_BYTES, "sid", "15 bytes")?;
     let (protocol, revision) = (session.protocol, session.revision);

@@ -504,6 +504,13 @@ pub(crate) fn check_return(by: &Return) -> Result<(), Unfit> {
     need(sorted, "life.formers.places", "in order, below 2^48")
 }
 
+impl Parked {
+    /// The same of a socket without a connection.
+    pub fn is_taken(&self) -> bool {
+        check_parked(self).is_ok()
+    }
+}
+
 fn check_parked(parked: &Parked) -> Result<(), Unfit> {
     need(parked.socket.len() == ID_BYTES, "parked.socket", "15 bytes")?;
     is_name("parked.namespace", &parked.namespace)?;

@@ -18,7 +18,7 @@ mod record;
 mod unfit;
 
 pub use calls::{Called, Caller};
-pub use check::Ledger;
+pub use check::{Ledger, is_taken};
 pub use counting::{Counter, Dues, Limiters, Onset, Rest, Share, Spent};
 pub use keepsakes::Keepsakes;
 pub use marks::Marks;

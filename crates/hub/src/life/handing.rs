@@ -164,9 +164,8 @@ impl Handing {
             {
                 let record = record(parts, session, carriers);
                 // Rooms, data and attachments count as well; the shard may add marks of two bytes, and the handler answers that it owes.
-                if record.size() + 2 * carriers.all().len() + owed_bytes(&record)
-                    <= RECORD_BYTES_MAX
-                {
+                let bytes = record.size() + 2 * carriers.all().len() + owed_bytes(&record);
+                if bytes <= RECORD_BYTES_MAX && handoff::is_taken(&record) {
                     return Some(Handed::Goes(carriers.all(), index, Box::new(record)));
                 }
             }

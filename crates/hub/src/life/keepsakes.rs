@@ -130,7 +130,7 @@ impl Keeping {
 
     /// The record, if it fits. `None`: its client comes back as a new one.
     fn fitting(&mut self, record: record::Parked) -> Option<record::Parked> {
-        let fits = record.size() <= THING_BYTES_MAX;
+        let fits = record.size() <= THING_BYTES_MAX && record.is_taken();
         self.too_large += u64::from(!fits);
         fits.then_some(record)
     }
