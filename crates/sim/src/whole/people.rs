@@ -229,7 +229,8 @@ impl World {
             let person = &self.people[name];
             // A poll that was answered may end its connection, and the next one have a connection of its own already.
             let waits = person.client.transport != Transport::Polling || person.client.polling;
-            let waits = waits && person.client.main == link;
+            let has_moved = person.client.main != link;
+            let waits = waits && (person.was_slow || !has_moved);
             let is_closed = waits && self.links[link].is_over || person.is_gone();
             if is_closed && person.is_away {
                 self.is_not_let_in(name, AGAIN_US);
@@ -250,6 +251,11 @@ impl World {
                     "seed {seed}: client {name} was closed, and did nothing"
                 );
                 self.deeds.may_leave(self.people[name].publisher);
+                if has_moved {
+                    // It gives up that connection, too.
+                    let link = self.people[name].client.main;
+                    self.on_the_way(link, Due::Broken { link });
+                }
                 self.is_gone(name);
             }
         } else if String::from_utf8_lossy(bytes).ends_with("\r\n\r\nok") {
