@@ -382,7 +382,10 @@ fn a_connect_that_redis_does_not_take_is_answered_before_the_cut() {
     assert_eq!(poller.post("40").status, 200);
     redis.kill();
     assert!(poller.poll().body.starts_with("40{\"sid\""));
-    let ends = || !poller.is_alive();
+    let ends = || {
+        let answer = poller.poll();
+        answer.status == 400 || answer.body.ends_with('1')
+    };
     assert!(eventually(PATIENCE, ends), "its session has ended");
     assert!(text(&mut cut).starts_with("40{\"sid\""));
     let end = cut.frame_within(PATIENCE).map(|frame| frame.opcode);
