@@ -252,9 +252,8 @@ impl World {
                 );
                 self.deeds.may_leave(self.people[name].publisher);
                 if has_moved {
-                    // It gives up that connection, too.
-                    let link = self.people[name].client.main;
-                    self.on_the_way(link, Due::Broken { link });
+                    // Its session may go on in another process.
+                    self.packet(name, "1");
                 }
                 self.is_gone(name);
             }
