@@ -110,8 +110,10 @@ pub(crate) fn on_probe(parts: &mut Parts, conn: ConnId, session: SessionId, text
 /// The WebSocket takes over: everything queued goes to it, in order.
 fn upgrade(parts: &mut Parts, conn: ConnId, session: SessionId) {
     if parts.people.sessions.overflows(session) {
-        // Packets over the bound were not kept: there is no whole stream to carry over.
-        return ending::close_session(parts, session, CloseReason::SlowConsumer);
+        // Packets over the bound were not kept: there is no whole stream to carry over. The client polls no more, so it hears of the end here.
+        ending::close_session(parts, session, CloseReason::SlowConsumer);
+        ending::remove_session(parts, session);
+        return;
     }
     polling::answer_poll(parts, session, &[PacketType::Noop as u8], false);
     let Some(slot) = parts.people.sessions.get_mut(session) else {

@@ -107,6 +107,26 @@ fn an_upgraded_session_outlives_the_connection_of_its_last_poll() {
     }
 }
 
+/// More waited for it than it may have, so that its session had ended. It polls no more, and by its WebSocket nothing came for half a minute.
+#[test]
+fn a_slow_client_that_went_over_to_a_websocket_was_told_nothing() {
+    let mut config = Config::default();
+    config.limits.outbox_bytes_max = 64 * 1024;
+    let mut rig = Rig::lab(config, 1);
+    let client = rig.open();
+    let sid = joined(&mut rig, client);
+    let socket = websocket(&mut rig, &format!("{SIO}&sid={sid}"), "");
+    rig.send(socket, &frame("2probe"));
+    assert_eq!(received(&mut rig, socket), ["3probe"]);
+    let long = "x".repeat(10_000);
+    for number in 0..10 {
+        let event = format!("42{number}[\"echo\",\"{long}\"]");
+        rig.send(client, &post(&sid, &event));
+    }
+    rig.send(socket, &frame("5"));
+    assert_eq!(received(&mut rig, socket), ["close"]);
+}
+
 /// What JavaScript's clients emit in one tick they post in one body.
 #[test]
 fn a_long_body_is_taken_in_with_breaks() {

@@ -147,7 +147,7 @@ else:
 "#;
 
 #[test]
-#[ignore = "needs python3: cargo xtask test foreign"]
+#[ignore = "needs Python: cargo xtask test foreign"]
 fn a_gateway_served_while_one_before_it_ended_slowly_and_the_container_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("gateway");
