@@ -33,7 +33,7 @@ impl Api {
         Ok(Members {
             room: room.to_owned(),
             count: found.count,
-            // What this node knows may be old while it hears nobody.
+            // While this node hears no other, its list may be old.
             complete: found.complete && self.readiness.hears_others(),
             members: (!found.nameless).then(|| found.joined.into_iter().map(member).collect()),
         })

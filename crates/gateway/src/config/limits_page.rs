@@ -159,7 +159,7 @@ fn of_parsers() -> [Row; 5] {
     ]
 }
 
-/// What a shard remembers of clients.
+/// Bounds of the memory that a shard has of clients.
 fn of_clients() -> [Row; 6] {
     let tags = format!(
         "{}, {}",
@@ -199,7 +199,7 @@ fn of_clients() -> [Row; 6] {
     ]
 }
 
-/// What a shard keeps for those that come, come back, or listen elsewhere.
+/// Bounds of what a shard keeps for clients that come, come back, or listen elsewhere.
 fn of_rooms() -> [Row; 9] {
     let acks = format!(
         "{}, {}",
@@ -272,7 +272,7 @@ fn of_openings() -> [Row; 4] {
     ]
 }
 
-/// What one client or one turn has, and the chat profile.
+/// Bounds of one client, of one turn, and of the chat profile.
 fn of_turns() -> [Row; 5] {
     [
         (
@@ -298,7 +298,7 @@ fn of_turns() -> [Row; 5] {
     ]
 }
 
-/// What a record for the next process has room for.
+/// Bounds of a record for the next process.
 fn of_upgrades() -> [Row; 2] {
     use handoff::bounds::{NAME_BYTES_MAX, OWED_MAX, ROOMS_MAX, SOCKETS_MAX};
     let all = [SOCKETS_MAX, ROOMS_MAX, OWED_MAX, OWED_MAX].map(grouped);
@@ -314,7 +314,7 @@ fn of_upgrades() -> [Row; 2] {
     ]
 }
 
-/// What is kept of workers and for programs.
+/// Bounds of what is kept of workers and for programs.
 fn of_programs() -> [Row; 11] {
     let failures = format!(
         "{}, {}",
