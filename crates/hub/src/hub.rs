@@ -172,7 +172,7 @@ impl Hub {
     ) -> Option<Handed> {
         let mut handed = handing.next(&self.stage.parts, is_secure);
         if let Some(Handed::Goes(_, _, record)) = &mut handed {
-            handing::note_owed(&self.stage.parts, record, self.stage.handler());
+            handing::note_owed(&self.stage.parts.people, record, self.stage.handler());
         }
         handed
     }

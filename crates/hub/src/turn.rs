@@ -325,7 +325,7 @@ impl<W: World> Turn<'_, W> {
 
     /// No shard has a session that was not told to go.
     pub fn others_have_left(&mut self) {
-        self.take_in(|stage, _| drain::others_have_left(&mut stage.parts));
+        self.take_in(|stage, _| drain::others_have_left(&mut stage.parts.access));
     }
 
     /// Closes so many sessions in the same way, so that their clients go elsewhere; 0: none of those any more that are to.

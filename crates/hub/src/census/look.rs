@@ -507,7 +507,7 @@ fn seen(parts: &Parts, session: &Session) -> SeenSession {
             .cloned(),
         conn: session.conn.or_else(|| session.polling.as_ref()?.waiting()),
         kernel: None,
-        waiting_bytes: waiting_bytes(parts, session),
+        waiting_bytes: waiting_bytes(&parts.line, session),
         input_bytes: conn.map_or(0, |conn| conn.unread.bytes().len()),
         silent_ms: session.heart.silent_ms(parts.clock.now.mono_ms),
         round_trip_ms: session.heart.round_trip_ms(),

@@ -2,6 +2,7 @@
 //! the sessions.
 
 use crate::bounds::SLOW_ROOMS_MAX;
+use crate::clients::line::Line;
 use crate::clients::session::Session;
 use crate::parts::Parts;
 use crate::rooms::room::Room;
@@ -33,7 +34,7 @@ impl Slow {
         session: &Session,
         is_wanted: impl Fn(&Room) -> bool,
     ) -> usize {
-        let bytes = waiting_bytes(parts, session) as u64;
+        let bytes = waiting_bytes(&parts.line, session) as u64;
         if bytes == 0 || session.flags.closing {
             return 0;
         }
@@ -76,8 +77,8 @@ impl Slow {
 }
 
 /// Bytes that wait for a client: the kernel has not taken them, or no poll has.
-pub(crate) fn waiting_bytes(parts: &Parts, session: &Session) -> usize {
-    let conn = parts.line.conns.get(session.conn);
+pub(crate) fn waiting_bytes(line: &Line, session: &Session) -> usize {
+    let conn = line.conns.get(session.conn);
     let queue = session.polling.as_ref().map(|polling| &polling.queue);
     conn.map_or(0, |conn| conn.outbox.waiting_bytes()) + queue.map_or(0, |queue| queue.cost())
 }

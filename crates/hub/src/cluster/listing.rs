@@ -8,10 +8,12 @@ use crate::cluster::letter::{
     Address, Fetched, Found, More, Next, Order, Page, Response, RoundId, Target,
 };
 use crate::cluster::rounds::Answers;
+use crate::cluster::rounds::Rounds;
 use crate::cluster::send;
 use crate::cluster::wire::Ask;
 use crate::parts::Parts;
 use crate::seam::told::Told;
+use crate::tables::id::Ids;
 use crate::tables::id::Place;
 use crate::tables::shards::ShardSet;
 use crate::tables::slot::SocketKey;
@@ -27,8 +29,8 @@ enum Takes {
     Whole,
 }
 
-fn takes(parts: &Parts, round: RoundId) -> Takes {
-    let is_ours = round.asker == parts.ids.me.place();
+fn takes(ids: &Ids, round: RoundId) -> Takes {
+    let is_ours = round.asker == ids.me.place();
     match is_ours || round.asker.node == ELSEWHERE {
         true => Takes::Pages,
         false if round.pages => Takes::Asked,
@@ -139,8 +141,8 @@ fn answer(parts: &mut Parts, round: RoundId, mut here: Found, rest: Vec<SocketKe
 }
 
 /// The asker of a list says what it wants of it.
-pub(crate) fn more(parts: &mut Parts, more: &More) {
-    parts.rounds.more(more);
+pub(crate) fn more(rounds: &mut Rounds, more: &More) {
+    rounds.more(more);
 }
 
 /// Makes the turn's share of lists.
@@ -175,7 +177,7 @@ fn begin(parts: &mut Parts, number: u64) -> Option<Vec<SocketKey>> {
         respond(parts, round, Response::Sockets(Found::default()));
         return None;
     }
-    let takes = takes(parts, round);
+    let takes = takes(&parts.ids, round);
     let list = parts.rounds.list(number)?;
     list.is_waiting = false;
     // A page that found no room on its way is still there.
@@ -207,7 +209,7 @@ fn say(parts: &mut Parts, number: u64, again: bool) {
     let Some(round) = parts.rounds.list(number).map(|list| list.round) else {
         return;
     };
-    let (takes, me) = (takes(parts, round), parts.ids.me.place());
+    let (takes, me) = (takes(&parts.ids, round), parts.ids.me.place());
     let room = room_to(parts, round.asker);
     let Some(list) = parts.rounds.list(number) else {
         return;

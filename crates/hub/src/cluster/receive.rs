@@ -18,7 +18,7 @@ pub(crate) fn letter(parts: &mut Parts, read: &Letter) {
     match read {
         Letter::Order(order) => asked(parts, order),
         Letter::Response(reply) => asking::take_response(parts, reply),
-        Letter::More(more) => listing::more(parts, more),
+        Letter::More(more) => listing::more(&mut parts.rounds, more),
         Letter::Uplink(tidings) => {
             asking::on_tidings(parts, tidings);
             returning::on_tidings(parts, tidings);

@@ -8,6 +8,7 @@ use crate::rooms::directory::RoomName;
 use crate::rooms::room::RoomKind;
 use crate::seam::effect::Effect;
 use crate::tables::id;
+use crate::tables::id::Ids;
 use crate::tables::shards::ShardSet;
 use std::sync::Arc;
 use wire::base64url::Id20;
@@ -59,7 +60,7 @@ pub(crate) fn shards_of(parts: &Parts, target: &Target<'_>) -> ShardSet {
     }
     if !target.users.is_empty() {
         // A user's few sockets may be anywhere, and their shards tell nobody: asking all costs less than knowing.
-        return other_shards(parts);
+        return other_shards(&parts.ids);
     }
     set.remove(parts.ids.me.shard);
     set
@@ -218,8 +219,8 @@ pub(crate) fn note_interest(parts: &mut Parts) {
     }
 }
 
-fn other_shards(parts: &Parts) -> ShardSet {
-    let mut set = ShardSet::first(parts.ids.me.shards);
-    set.remove(parts.ids.me.shard);
+fn other_shards(ids: &Ids) -> ShardSet {
+    let mut set = ShardSet::first(ids.me.shards);
+    set.remove(ids.me.shard);
     set
 }

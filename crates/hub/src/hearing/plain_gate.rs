@@ -3,6 +3,7 @@
 use crate::access::tokens;
 use crate::books::claims::Denied;
 use crate::books::close::CloseReason;
+use crate::clients::people::People;
 use crate::clients::session::Protocol;
 use crate::life::{conns, ending, stream};
 use crate::parts::Parts;
@@ -11,8 +12,8 @@ use crate::seam::stage::Stage;
 use crate::tables::slot::{ConnId, SessionId};
 
 /// Whether its socket waits until the client says if it comes back.
-pub(crate) fn waits_for_resume(parts: &Parts, session: SessionId) -> bool {
-    let slot = parts.people.sessions.get(session);
+pub(crate) fn waits_for_resume(people: &People, session: SessionId) -> bool {
+    let slot = people.sessions.get(session);
     slot.is_some_and(|slot| slot.language.resumes() && !slot.flags.joined)
 }
 

@@ -45,7 +45,7 @@ fn authenticate_plain(stage: &mut Stage, session: SessionId) {
 /// A plain session begins. It has one socket at once, or when its token was found good. A client that may come back gets its socket when
 /// it has said whether it does.
 pub(crate) fn open_plain(stage: &mut Stage, session: SessionId) {
-    if plain_gate::waits_for_resume(&stage.parts, session) {
+    if plain_gate::waits_for_resume(&stage.parts.people, session) {
         return;
     }
     if stage.parts.books.config.auth.enabled {

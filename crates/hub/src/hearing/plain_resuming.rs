@@ -14,7 +14,9 @@ use wire::plain;
 
 /// A message of a session without a socket.
 pub(crate) fn on_first(stage: &mut Stage, session: SessionId, data: Data<'_>) {
-    if !waits_for_resume(&stage.parts, session) || !stage.parts.people.sessions.is_open(session) {
+    if !waits_for_resume(&stage.parts.people, session)
+        || !stage.parts.people.sessions.is_open(session)
+    {
         return;
     }
     let Some(protocol) = stage

@@ -9,6 +9,7 @@ use crate::clients::exchange::Exchange;
 use crate::clients::handshake::Handshake;
 use crate::clients::heart::Heart;
 use crate::clients::language::Language;
+use crate::clients::line::Line;
 use crate::clients::repeats::LastPoll;
 use crate::clients::route::Route;
 use crate::clients::session::{
@@ -85,7 +86,7 @@ fn go_on_polling(
     conns: &mut Vec<ConnId>,
 ) -> Result<(), Unable> {
     let mut polling = Polling {
-        queue: Backlog::restored(units(parts, &record.queue), 0),
+        queue: Backlog::restored(units(&parts.line, &record.queue), 0),
         last: LastPoll::heard(record.last),
         ..Polling::default()
     };
@@ -250,7 +251,7 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
         // The input may be whole: the process before did not come to it.
         parts.line.intake.go_on(conn, slot);
     }
-    let units = units(parts, &carried.output);
+    let units = units(&parts.line, &carried.output);
     if let Some(slot) = parts.line.conns.get_mut(conn)
         && !units.is_empty()
     {
@@ -259,11 +260,11 @@ fn open_conn(parts: &mut Parts, carried: &handoff::Conn, peer: IpAddr, state: St
     conn
 }
 
-fn units(parts: &Parts, units: &[handoff::Unit]) -> Vec<Unit> {
+fn units(line: &Line, units: &[handoff::Unit]) -> Vec<Unit> {
     let units = units.iter().map(|unit| Unit {
         packets: unit.packets,
         exempt: unit.exempt,
-        ..Unit::of(parts.line.piece(&unit.bytes), fate(unit.fate))
+        ..Unit::of(line.piece(&unit.bytes), fate(unit.fate))
     });
     units.collect()
 }

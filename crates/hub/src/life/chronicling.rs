@@ -64,7 +64,7 @@ fn renew(parts: &mut Parts) {
 }
 
 fn saving(parts: &mut Parts, socket: SocketKey, ticket: u64) -> Option<Saving> {
-    deed(parts, socket)?.is_dirty = false;
+    deed(&mut parts.people, socket)?.is_dirty = false;
     let slot = parts.people.sockets.here(socket)?;
     let namespace = parts.people.namespaces.label(slot.namespace)?.to_string();
     let extra = slot.extra.as_ref()?;
@@ -162,7 +162,7 @@ fn taken(parts: &mut Parts, namespace: &str, pid: Pid, fence: u64) {
     if parts.people.label_of(socket).as_deref() != Some(namespace) {
         return;
     }
-    if is_older(deed(parts, socket).map(|deed| &*deed)) {
+    if is_older(deed(&mut parts.people, socket).map(|deed| &*deed)) {
         if let Some(recovery) = &mut parts.recovery {
             recovery.live.remove(&pid);
         }
@@ -189,7 +189,7 @@ fn lost(parts: &mut Parts, namespace: &str, upto: u64, era: u64) {
     live.retain(|socket| parts.people.label_of(*socket).as_deref() == Some(namespace));
     for socket in &live {
         if !faults::is_back(Fault::LossUnknown)
-            && let Some(deed) = deed(parts, *socket)
+            && let Some(deed) = deed(&mut parts.people, *socket)
         {
             deed.forgets(upto);
         }

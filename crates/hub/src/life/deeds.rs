@@ -2,6 +2,7 @@
 
 use crate::books::faults::{self, Fault};
 use crate::bounds::{CLAIM_MS, RENEW_PAUSE_MS, UNTOLD_MS};
+use crate::clients::people::People;
 use crate::cluster::letter::Target;
 use crate::cluster::send::Reach;
 use crate::cluster::wire::{self, Ask};
@@ -43,7 +44,7 @@ pub(crate) fn say(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) -> Optio
         return Some(Reach::Nobody);
     };
     if let Author::Client(socket) = event.author
-        && let Some(deed) = deed(parts, socket)
+        && let Some(deed) = deed(&mut parts.people, socket)
     {
         deed.has_said = true;
     }
@@ -71,7 +72,7 @@ pub(crate) fn before_ack(parts: &mut Parts, socket: SocketKey) {
     if parts.recovery.is_none() || faults::is_back(Fault::AckEarly) {
         return;
     }
-    let deed = deed(parts, socket);
+    let deed = deed(&mut parts.people, socket);
     if deed.is_some_and(|deed| std::mem::take(&mut deed.has_said)) {
         touch(parts, socket);
     }
@@ -148,15 +149,15 @@ pub(crate) fn change(parts: &mut Parts, socket: SocketKey, joined: bool, member:
     };
     let passed = of(parts, &namespace).map(|chronicle| chronicle.passed(&namespace));
     if let Some(passed) = passed {
-        if let Some(deed) = deed(parts, socket) {
+        if let Some(deed) = deed(&mut parts.people, socket) {
             deed.change(joined, member, passed);
         }
         touch(parts, socket);
     }
 }
 
-pub(crate) fn deed(parts: &mut Parts, socket: SocketKey) -> Option<&mut Deed> {
-    let slot = parts.people.sockets.live_mut(socket)?;
+pub(crate) fn deed(people: &mut People, socket: SocketKey) -> Option<&mut Deed> {
+    let slot = people.sockets.live_mut(socket)?;
     slot.extra.as_mut()?.lifeline.as_mut()?.life.deed_mut()
 }
 
@@ -167,7 +168,7 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
     };
     // Each word has a ticket of its own: words of other sockets may be stored earlier.
     let ticket = away.saves.ticket();
-    let Some(deed) = deed(parts, socket) else {
+    let Some(deed) = deed(&mut parts.people, socket) else {
         return;
     };
     if std::mem::replace(&mut deed.is_dirty, true) {
@@ -183,7 +184,7 @@ pub(crate) fn touch(parts: &mut Parts, socket: SocketKey) {
 pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
     let namespace = parts.people.label_of(socket).unwrap_or_default();
     let passed = of(parts, &namespace).map(|chronicle| chronicle.passed(&namespace));
-    let Some((passed, deed)) = passed.zip(deed(parts, socket)) else {
+    let Some((passed, deed)) = passed.zip(deed(&mut parts.people, socket)) else {
         return;
     };
     if std::mem::replace(&mut deed.is_doubted, is_doubted) == is_doubted {
@@ -201,7 +202,7 @@ pub(crate) fn doubt(parts: &mut Parts, socket: SocketKey, is_doubted: bool) {
 
 /// A socket came back: the store is told that it is here.
 pub(crate) fn resume(parts: &mut Parts, socket: SocketKey) {
-    if let Some(deed) = deed(parts, socket) {
+    if let Some(deed) = deed(&mut parts.people, socket) {
         // `touch` skips a deed that is dirty, and this one is to be stored in any case.
         (deed.is_dirty, deed.is_doubted) = (false, false);
     }

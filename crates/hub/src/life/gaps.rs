@@ -89,7 +89,7 @@ fn tell_live_newcomers(parts: &mut Parts, to: &Target<'_>, stood: Stood) {
         let lifeline = slot.and_then(|slot| slot.extra.as_ref()?.lifeline.as_ref());
         // One notice in a turn is enough.
         let is_told = lifeline.is_some_and(|lifeline| lifeline.gap_ms == Some(now_ms));
-        let deed = deeds::deed(parts, socket).filter(|_| !is_told);
+        let deed = deeds::deed(&mut parts.people, socket).filter(|_| !is_told);
         let heard = |deed: &Deed| {
             let mut named = aim.headings();
             named.any(|heading| deed.heard(heading.kind, heading.name, stood))

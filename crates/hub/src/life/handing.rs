@@ -222,9 +222,9 @@ impl Handing {
     ) -> Result<(Carriers, Crossing), Stays> {
         if let Some(polling) = &session.polling {
             self.polling_fit(parts, index, session, polling)?;
-            let post = staying::post_fit(parts, polling, self.takes, &is_secure)?;
+            let post = staying::post_fit(&parts.line, polling, self.takes, &is_secure)?;
             let (probe, goes) =
-                staying::probe_fit(parts, session, polling, self.takes, &is_secure)?;
+                staying::probe_fit(&parts.line, session, polling, self.takes, &is_secure)?;
             let goes = match goes {
                 Crossing::Plainly if post.is_some() => Crossing::Posting,
                 goes => goes,
@@ -316,12 +316,12 @@ fn owed_bytes(record: &handoff::Session) -> usize {
 }
 
 /// The answers that the handler owes to the client, those that it wants from it, and its numbers.
-pub(crate) fn note_owed(parts: &Parts, record: &mut handoff::Session, handler: &dyn Handler) {
+pub(crate) fn note_owed(people: &People, record: &mut handoff::Session, handler: &dyn Handler) {
     for socket in &mut record.sockets {
         let id = socket.id.as_slice().try_into().ok().map(Id20);
-        let index = id.and_then(|id| parts.people.sockets.find(&id));
+        let index = id.and_then(|id| people.sockets.find(&id));
         socket.numbers = index.map_or_else(Vec::new, |index| {
-            handler.numbers_of(parts.people.sockets.key(index))
+            handler.numbers_of(people.sockets.key(index))
         });
         socket.asked.retain_mut(|asked| {
             let query = handler.query_of(asked.query);

@@ -1,5 +1,6 @@
 //! A client comes back: its socket is found on whichever shard has it, taken, and goes on where it stopped. ADR 38.
 
+use crate::books::Books;
 use crate::books::close::CloseReason;
 use crate::books::metrics::Returned;
 use crate::cluster::letter::{Return, Tidings};
@@ -42,7 +43,7 @@ pub(crate) fn find(
     // The old transport may still be open: its end parks the socket that is looked for.
     give_up_transport(parts, Some((session, namespace)), comer.pid, comer.uid);
     let now_ms = parts.clock.now.mono_ms;
-    let bytes_max = replay_bytes_max(parts);
+    let bytes_max = replay_bytes_max(&parts.books);
     let Some(recovery) = &mut parts.recovery else {
         return Found::Nowhere(NotRecovered::Unknown);
     };
@@ -117,8 +118,8 @@ fn note_nodes(parts: &mut Parts) {
 }
 
 /// A client that comes back is sent at most half of what may wait for it: the other half is for what is said next.
-pub(crate) fn replay_bytes_max(parts: &Parts) -> usize {
-    parts.books.config.limits.outbox_bytes_max / 2
+pub(crate) fn replay_bytes_max(books: &Books) -> usize {
+    books.config.limits.outbox_bytes_max / 2
 }
 
 /// The state of the socket that a client comes back to, as far as it is kept here.
@@ -227,7 +228,7 @@ pub(crate) fn give_up(parts: &mut Parts, number: u64) {
 /// # Errors
 /// It went meanwhile, or its client missed too much.
 pub(crate) fn take(parts: &mut Parts, comer: Comer<'_>) -> Result<Box<Back>, NotRecovered> {
-    let bytes_max = replay_bytes_max(parts);
+    let bytes_max = replay_bytes_max(&parts.books);
     let recovery = parts.recovery.as_mut().ok_or(NotRecovered::Unknown)?;
     recovery.promised.remove(&comer.pid);
     let back = recovery.take(comer);
@@ -431,7 +432,7 @@ fn decide(parts: &mut Parts, verdict: Verdict) {
     }
     let recovery = parts.recovery.as_mut();
     let key = recovery.and_then(|recovery| recovery.waiting.remove(&number));
-    let bytes_max = replay_bytes_max(parts);
+    let bytes_max = replay_bytes_max(&parts.books);
     let found = match result {
         Ok(back) if back.bytes() > bytes_max => Err(NotRecovered::TooMuch),
         Ok(back) => {

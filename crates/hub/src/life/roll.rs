@@ -1,5 +1,6 @@
 //! Tells the directory of sockets that changed.
 
+use crate::clients::people::People;
 use crate::clients::roll::{Listed, RollWord};
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
@@ -16,7 +17,7 @@ pub(crate) fn tell(parts: &mut Parts) {
     };
     if telling.anew {
         telling.word(RollWord::Anew(parts.ids.me.shard));
-        note_all(parts);
+        note_all(&mut parts.people);
     }
     // A socket that went may have come back since, so its end is told first.
     for id in &telling.gone {
@@ -35,13 +36,13 @@ pub(crate) fn tell(parts: &mut Parts) {
 
 /// Marks every socket as changed.
 #[cold]
-fn note_all(parts: &mut Parts) {
-    let all = parts.people.sockets.iter().map(|(socket, _)| socket);
+fn note_all(people: &mut People) {
+    let all = people.sockets.iter().map(|(socket, _)| socket);
     for socket in all.collect::<Vec<_>>() {
-        if let Some(slot) = parts.people.sockets.get_mut(socket) {
+        if let Some(slot) = people.sockets.get_mut(socket) {
             slot.flags.unlisted = false;
         }
-        parts.people.note_listed(socket);
+        people.note_listed(socket);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The sessions that go over to a process that takes over, and how; the sessions that stay, and why.
 
 use crate::clients::conn::{Conn, State};
+use crate::clients::line::Line;
 use crate::clients::session::{Polling, Session};
-use crate::parts::Parts;
 use crate::tables::slot::ConnId;
 use handoff::bounds::RECORD_BYTES_MAX;
 use handoff::takes;
@@ -110,7 +110,7 @@ pub(crate) fn waiting_bytes(slot: &Conn) -> usize {
 /// The WebSocket by which a session that polls is on its way up. Before its probe was answered it may be closed alone, and its client goes
 /// on polling. After that the client polls no more, and would be silent for ever.
 pub(crate) fn probe_fit(
-    parts: &Parts,
+    line: &Line,
     session: &Session,
     polling: &Polling,
     takes: u64,
@@ -119,7 +119,7 @@ pub(crate) fn probe_fit(
     let Some(conn) = polling.probe.map(|probe| probe.conn) else {
         return Ok((None, Crossing::Plainly));
     };
-    let slot = parts.line.conns.get(conn).ok_or(Stays::Passing)?;
+    let slot = line.conns.get(conn).ok_or(Stays::Passing)?;
     let fit = match carrier_fit(slot, is_secure(conn)) {
         // A build of before would count its descriptors wrongly (ADR 81).
         Ok(()) if takes & takes::PROBES == 0 => Err(Stays::Upgrading),
@@ -136,7 +136,7 @@ pub(crate) fn probe_fit(
 
 /// The POST that goes with a session. A body in chunks cannot go: its decoder is in the middle.
 pub(crate) fn post_fit(
-    parts: &Parts,
+    line: &Line,
     polling: &Polling,
     takes: u64,
     is_secure: impl Fn(ConnId) -> bool,
@@ -144,7 +144,7 @@ pub(crate) fn post_fit(
     let Some(conn) = polling.post.conn else {
         return Ok(None);
     };
-    let slot = parts.line.conns.get(conn).ok_or(Stays::Polling)?;
+    let slot = line.conns.get(conn).ok_or(Stays::Polling)?;
     let State::Body { len } = slot.state else {
         return Err(Stays::Polling);
     };

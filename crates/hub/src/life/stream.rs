@@ -101,13 +101,13 @@ pub(crate) fn unknown_rooms(people: &mut People, session: SessionId) -> Vec<Box<
 }
 
 /// An event stream is told what a room keeps up to here; `false`: it did not ask for the room, or is none.
-pub(crate) fn is_told(parts: &mut Parts, socket: SocketKey, room: &str, at: Position) -> bool {
-    let slot = parts.people.sockets.get(socket.id());
+pub(crate) fn is_told(people: &mut People, socket: SocketKey, room: &str, at: Position) -> bool {
+    let slot = people.sockets.get(socket.id());
     let session = slot.filter(|slot| slot.route.variant().framing == Framing::EventStream);
     let Some(session) = session.map(|slot| slot.session) else {
         return false;
     };
-    reading(&mut parts.people, session).is_some_and(|reading| reading.told(room, at))
+    reading(people, session).is_some_and(|reading| reading.told(room, at))
 }
 
 /// Sends the position as an id without data, which is no event: `EventSource` remembers it all the same.

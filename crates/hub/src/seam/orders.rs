@@ -1,5 +1,6 @@
 //! What is done to all sockets of a target, on this shard and elsewhere.
 
+use crate::clients::people::People;
 use crate::cluster::letter::{Address, Order, Target, owned};
 use crate::cluster::send::{self, Reach};
 use crate::cluster::wire::Ask;
@@ -16,9 +17,9 @@ pub(crate) fn join_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str], 
     for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
             // A second join is no error and no news: only the number of rooms tells.
-            let before = count(parts, index);
+            let before = count(&parts.people, index);
             let joined = memberships::join(parts, index, room);
-            if count(parts, index) != before {
+            if count(&parts.people, index) != before {
                 tell(parts, index, room, true, by);
             }
             // The asker believes that the socket is in the room.
@@ -33,9 +34,9 @@ pub(crate) fn leave_selected(parts: &mut Parts, of: &Target<'_>, rooms: &[&str],
     parking::command(parts, of, || Action::Leave(boxed(rooms)));
     for index in parts.rooms.select(&mut parts.people, of) {
         for room in rooms {
-            let before = count(parts, index);
+            let before = count(&parts.people, index);
             memberships::leave(parts, index, room);
-            if count(parts, index) != before {
+            if count(&parts.people, index) != before {
                 tell(parts, index, room, false, by);
             }
         }
@@ -46,8 +47,8 @@ fn boxed(rooms: &[&str]) -> Vec<Box<str>> {
     rooms.iter().map(|room| Box::from(*room)).collect()
 }
 
-fn count(parts: &Parts, index: SocketId) -> Option<usize> {
-    let socket = parts.people.sockets.get(index);
+fn count(people: &People, index: SocketId) -> Option<usize> {
+    let socket = people.sockets.get(index);
     socket.map(|socket| socket.rooms.len())
 }
 

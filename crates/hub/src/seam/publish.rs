@@ -438,7 +438,7 @@ pub(crate) fn replayed(parts: &mut Parts, room: &str, socket: &Id20, ticket: u64
 pub(crate) fn tell_history(parts: &mut Parts, socket: SocketKey, room: &str, kept: &Kept) {
     let at = kept
         .at
-        .filter(|at| stream::is_told(parts, socket, room, *at));
+        .filter(|at| stream::is_told(&mut parts.people, socket, room, *at));
     if kept.events.is_empty() && kept.resumed.is_none() {
         if at.is_some() {
             stream::say_position(parts, socket);

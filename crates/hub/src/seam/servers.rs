@@ -9,6 +9,7 @@ use crate::seam::context::{Context, millis};
 use crate::seam::effect::Notice;
 use crate::seam::event::ServerAck;
 use crate::seam::inside::Inside;
+use crate::seam::outbound::Outbound;
 use crate::seam::told::{Collected, Told};
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl Servers<'_, '_> {
     /// Tells their handlers.
     pub fn emit(self, event: &Emit<'_>) {
         let _inside = Inside::enter();
-        if may_say(self.parts, event) {
+        if may_say(&mut self.parts.outbound, event) {
             // A word that finds no room is counted; nobody waits to be told.
             let _ = send::send_away(self.parts, &self.of, Ask::Server(event, None));
         }
@@ -61,7 +62,7 @@ impl Servers<'_, '_> {
     /// Asks their handlers; `Handler::collected` follows, with one answer of each.
     pub fn ask(self, event: &Emit<'_>, timeout: Duration, token: u64) {
         let _inside = Inside::enter();
-        if may_say(self.parts, event) {
+        if may_say(&mut self.parts.outbound, event) {
             return asking::ask_servers(self.parts, &self.of, event, millis(timeout), token);
         }
         let collected = Collected::default();
@@ -77,10 +78,10 @@ impl Servers<'_, '_> {
     }
 }
 
-fn may_say(parts: &mut Parts, event: &Emit<'_>) -> bool {
+fn may_say(outbound: &mut Outbound, event: &Emit<'_>) -> bool {
     let reserved = RESERVED.into_iter().find(|name| *name == event.name);
     if let Some(name) = reserved {
-        parts.outbound.log(Notice::ReservedEvent { name });
+        outbound.log(Notice::ReservedEvent { name });
     }
     reserved.is_none()
 }

@@ -1,9 +1,12 @@
 //! Sending clients away politely: everyone is told, then sessions are closed over a window, each in a pause of its client.
 
+use crate::access::Access;
 use crate::access::drain::{Drain, Leaving, Pace, Verdict, shuffle};
 use crate::books::close::CloseReason;
 use crate::bounds::CHORES_PER_TURN;
 use crate::clients::conn::State;
+use crate::clients::line::Line;
+use crate::clients::people::People;
 use crate::clients::session::Session;
 use crate::dialect::notices;
 use crate::dialect::speech::Emit;
@@ -28,7 +31,7 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
     if is_on && (pace.takes_time() || parts.access.drain.is_done()) {
         return;
     }
-    let mut sessions = sessions(parts);
+    let mut sessions = sessions(&parts.people);
     shuffle(&mut sessions, parts.ids.random());
     // If the others left after an earlier order, nobody says so again.
     let before = parts.access.drain.leaving();
@@ -55,14 +58,14 @@ pub(crate) fn begin(stage: &mut Stage, pace: Pace, awaits_others: bool) {
 }
 
 /// No shard of the process has a session that was not told to go.
-pub(crate) fn others_have_left(parts: &mut Parts) {
-    if let Some(leaving) = parts.access.drain.leaving() {
+pub(crate) fn others_have_left(access: &mut Access) {
+    if let Some(leaving) = access.drain.leaving() {
         leaving.others_have_left();
     }
 }
 
-fn sessions(parts: &Parts) -> Vec<SessionKey> {
-    let sessions = &parts.people.sessions;
+fn sessions(people: &People) -> Vec<SessionKey> {
+    let sessions = &people.sessions;
     let open = sessions.iter().filter(|(_, slot)| !slot.flags.closing);
     open.map(|(index, _)| sessions.key(index)).collect()
 }
@@ -73,7 +76,7 @@ pub(crate) fn thin(parts: &mut Parts, count: usize, pace: Pace) {
     if parts.access.drain.is_on() {
         return;
     }
-    let mut chosen = sessions(parts);
+    let mut chosen = sessions(&parts.people);
     shuffle(&mut chosen, parts.ids.random());
     let people = &parts.people;
     let may_return = |session: &SessionKey| {
@@ -172,7 +175,7 @@ pub(crate) fn step(parts: &mut Parts, behind: bool) {
             parts.access.takers_until_ms = parts.clock.now.mono_ms + leaving.takers_ms();
             // Not earlier: until now clients that polled needed their connections to learn of their end.
             parts.line.answers_are_last = true;
-            parts.access.idle = idle_conns(parts);
+            parts.access.idle = idle_conns(&parts.line);
         }
         other => parts.access.drain = other,
     }
@@ -238,20 +241,20 @@ fn is_busy(parts: &Parts, session: &Session) -> bool {
         asks || polling.probe.is_some() || !polling.queue.is_empty()
     });
     let waits = session.binary.is_some() || session.joining.gates.len() > 0;
-    on_its_way || polls || waits || owes_answers(parts, session)
+    on_its_way || polls || waits || owes_answers(&parts.people, session)
 }
 
-fn owes_answers(parts: &Parts, session: &Session) -> bool {
+fn owes_answers(people: &People, session: &Session) -> bool {
     let mut sockets = session.sockets.iter();
     sockets.any(|index| {
-        let socket = parts.people.sockets.get(*index);
+        let socket = people.sockets.get(*index);
         socket.is_some_and(|socket| socket.owed > 0)
     })
 }
 
 /// Connections without a session: kept-alive HTTP and half-made requests.
-fn idle_conns(parts: &Parts) -> Vec<ConnKey> {
-    let conns = &parts.line.conns;
+fn idle_conns(line: &Line) -> Vec<ConnKey> {
+    let conns = &line.conns;
     let idle = conns.iter().filter(|(_, slot)| slot.state == State::Head);
     idle.map(|(index, _)| conns.key(index)).collect()
 }

@@ -4,6 +4,7 @@ use crate::access::trust;
 use crate::books::config::{Config, Cors, PROBES};
 use crate::books::metrics::Limit;
 use crate::clients::conn::State;
+use crate::clients::line::Line;
 use crate::clients::people::People;
 use crate::clients::session::Protocol;
 use crate::life::conns;
@@ -109,7 +110,7 @@ fn serve(
         },
         Endpoint::Engine(protocol) => {
             let query = Query::parse(head.query);
-            if !is_carried_as_asked(&mut stage.parts, conn, &query) {
+            if !is_carried_as_asked(&mut stage.parts.line, conn, &query) {
                 let mut answers = stage.parts.answers();
                 answers.refuse(conn, head, RequestError::UnknownTransport);
                 return None;
@@ -139,9 +140,9 @@ fn serve(
 }
 
 /// Whether the transport that is asked for is the one that carries the connection. If another node relays it, that node has checked.
-fn is_carried_as_asked(parts: &mut Parts, conn: ConnId, query: &Query<'_>) -> bool {
+fn is_carried_as_asked(line: &mut Line, conn: ConnId, query: &Query<'_>) -> bool {
     let asked = query.transport == Some(Transport::WebTransport);
-    let slot = parts.line.conns.get_mut(conn);
+    let slot = line.conns.get_mut(conn);
     slot.is_none_or(|slot| slot.origin.is_carried_as(asked))
 }
 
