@@ -180,12 +180,15 @@ impl Client {
         Some(hello.into_bytes())
     }
 
-    /// Takes in bytes of the probe; what the client answers at once.
+    /// Takes in bytes of the probe; what the client answers at once. There is no probe any more when it was closed.
     pub fn receive_probe(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let probe = self.probe.as_mut()?;
         probe.reader.input.extend_from_slice(bytes);
         while let Some(text) = probe.reader.next() {
-            assert!(!probe.reader.closed, "the probe was closed");
+            if probe.reader.closed {
+                self.probe = None;
+                return None;
+            }
             probe.answered |= text == "3probe";
         }
         let asks = probe.reader.upgraded && !std::mem::replace(&mut probe.asked, true);

@@ -293,6 +293,10 @@ impl World {
                 if let Some(answer) = self.clients[name].receive_probe(&bytes) {
                     self.send(link, answer);
                 }
+                assert!(
+                    self.clients[name].probe.is_some(),
+                    "the probe of client {name} was closed"
+                );
                 self.go_on(name);
             } else if self.clients[name].main == link {
                 let greeted = self.clients[name].sid.is_some();

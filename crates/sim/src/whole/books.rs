@@ -50,10 +50,24 @@ struct Ear {
     /// How much it had heard when its connection broke.
     broke: usize,
     heard: Vec<u64>,
+    /// How much it had heard each time when it got another socket. Its new node may lag, and tell once more what the old one told.
+    anew: Vec<usize>,
     stays: BTreeMap<usize, Vec<Stay>>,
 }
 
 impl Ear {
+    /// What it heard as one socket, from this place on.
+    fn as_one_socket(&self, from: usize) -> &[u64] {
+        let end = self.anew.iter().find(|anew| **anew > from);
+        &self.heard[from..end.copied().unwrap_or(self.heard.len())]
+    }
+
+    /// What it heard, socket by socket.
+    fn socket_by_socket(&self) -> impl Iterator<Item = &[u64]> {
+        let starts = std::iter::once(0).chain(self.anew.iter().copied());
+        starts.map(|start| self.as_one_socket(start))
+    }
+
     /// The life that it was connected to all the time.
     fn home(&self) -> Option<usize> {
         let [visit] = &*self.visits else {
@@ -190,6 +204,7 @@ impl Books {
     pub(crate) fn is_over(&mut self, who: usize) {
         let last = self.last();
         let ear = self.ear(who);
+        ear.anew.push(ear.heard.len());
         let (broke, left) = (ear.broke, ear.visits.last().map(|visit| visit.until));
         for stays in ear.stays.values_mut() {
             stays.retain(|stay| stay.is_told);
@@ -259,7 +274,8 @@ impl Books {
             "seed {seed}: client {who} heard {number}, which nobody said"
         );
         let ear = self.ear(who);
-        let again = ear.heard.contains(&number);
+        let since = ear.anew.last().copied().unwrap_or(0);
+        let again = ear.heard[since..].contains(&number);
         assert!(!again, "seed {seed}: client {who} got {number} twice");
         ear.heard.push(number);
     }
@@ -350,28 +366,32 @@ impl Books {
     }
 
     fn check_order(&self, who: usize, ear: &Ear) {
-        let mut last = BTreeMap::new();
-        for number in &ear.heard {
-            let publisher = self.said[*number as usize - 1].publisher;
-            let before = last.insert(publisher, *number).unwrap_or(0);
-            assert!(
-                before < *number,
-                "seed {}: client {who} got {number} of {publisher} after {before}",
-                self.seed
-            );
+        for heard in ear.socket_by_socket() {
+            let mut last = BTreeMap::new();
+            for number in heard {
+                let publisher = self.said[*number as usize - 1].publisher;
+                let before = last.insert(publisher, *number).unwrap_or(0);
+                assert!(
+                    before < *number,
+                    "seed {}: client {who} got {number} of {publisher} after {before}",
+                    self.seed
+                );
+            }
         }
     }
 
     /// How much was heard in a stay, and how much of it is excused.
     fn check_stay(&self, who: usize, ear: &Ear, room: usize, stay: &Stay) -> (usize, usize) {
         let seed = self.seed;
-        let heard: BTreeMap<u64, usize> = ear.heard.iter().copied().zip(0..).collect();
+        // What was heard twice counts where it was heard first.
+        let heard = ear.heard.iter().copied().zip(0..ear.heard.len());
+        let heard: BTreeMap<u64, usize> = heard.rev().collect();
         let (history, since) = match &stay.history {
             Some((history, heard)) => (Some(history), *heard),
             None => (None, 0),
         };
         if let Some(history) = history {
-            let live = ear.heard[since..].iter();
+            let live = ear.as_one_socket(since).iter();
             let mut live = live.filter(|number| self.said[**number as usize - 1].rooms == [room]);
             let again = live.find(|number| **number <= stay.until && history.contains(number));
             assert_eq!(

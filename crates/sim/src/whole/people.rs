@@ -220,6 +220,10 @@ impl World {
             if let Some(answer) = self.people[name].client.receive_probe(bytes) {
                 self.send(link, answer);
             }
+            if self.people[name].client.probe.is_none() {
+                // Its session ends. The next poll hears of that.
+                self.check_slow(name);
+            }
             if self.people[name].client.is_unknown() {
                 return self.is_unknown(name);
             }
@@ -232,30 +236,8 @@ impl World {
             let has_moved = person.client.main != link;
             let waits = waits && (person.was_slow || !has_moved);
             let is_closed = waits && self.links[link].is_over || person.is_gone();
-            if is_closed && person.is_away {
-                self.is_not_let_in(name, AGAIN_US);
-            } else if is_closed
-                && person.turns > 0
-                && self.report.troubles > 0
-                && self.may_return(name)
-            {
-                // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
-                self.loses_its_node(name, AGAIN_US);
-            } else if is_closed {
-                // One that polls reads no faster than it asks: all that comes at once after a trouble may be more than it is allowed.
-                let polls = self.people[name].client.transport == Transport::Polling;
-                let is_flooded = polls && self.plan.squeezed && self.report.troubles > 0;
-                let seed = self.seed;
-                assert!(
-                    self.people[name].was_slow || is_flooded,
-                    "seed {seed}: client {name} was closed, and did nothing"
-                );
-                self.deeds.may_leave(self.people[name].publisher);
-                if has_moved {
-                    // Its session may go on in another process.
-                    self.packet(name, "1");
-                }
-                self.is_gone(name);
+            if is_closed {
+                self.is_closed(name, has_moved);
             }
         } else if String::from_utf8_lossy(bytes).ends_with("\r\n\r\nok") {
             self.people[name].is_posting = false;
@@ -269,6 +251,38 @@ impl World {
             }
             panic!("seed {}: client {name} was answered {answer:?}", self.seed);
         }
+    }
+
+    /// The node has closed the connection of a client.
+    fn is_closed(&mut self, name: usize, has_moved: bool) {
+        let person = &self.people[name];
+        if person.is_away {
+            return self.is_not_let_in(name, AGAIN_US);
+        }
+        if person.turns > 0 && self.report.troubles > 0 && self.may_return(name) {
+            // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
+            return self.loses_its_node(name, AGAIN_US);
+        }
+        self.check_slow(name);
+        self.deeds.may_leave(self.people[name].publisher);
+        if has_moved {
+            // Its session may go on in another process.
+            self.packet(name, "1");
+        }
+        self.is_gone(name);
+    }
+
+    /// Only those are closed that read too slowly.
+    fn check_slow(&self, name: usize) {
+        let person = &self.people[name];
+        // One that polls reads no faster than it asks: all that comes at once after a trouble may be more than it is allowed.
+        let polls = person.client.transport == Transport::Polling;
+        let is_flooded = polls && self.plan.squeezed && self.report.troubles > 0;
+        let seed = self.seed;
+        assert!(
+            person.was_slow || is_flooded,
+            "seed {seed}: client {name} was closed, and did nothing"
+        );
     }
 
     fn hears_packets(&mut self, name: usize, bytes: &[u8]) {
