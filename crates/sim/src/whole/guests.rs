@@ -105,7 +105,7 @@ impl World {
         let person = &mut self.people[name];
         let is_same = pid.is_some() && pid == person.work_pid;
         (person.works, person.work_pid) = (Some(true), pid);
-        let (life, publisher, was_slow) = (person.life, person.publisher, person.was_slow);
+        let (life, publisher) = (person.life, person.publisher);
         let who = match self.books.knows(before) {
             true if is_same => {
                 self.books.comes_back(before, life, is_same);
@@ -130,7 +130,7 @@ impl World {
             let seat = self.books.seat(&id);
             self.books.join(who, seat);
         }
-        if !was_slow {
+        if !self.may_be_ended(name) {
             self.deeds.comes(publisher, life, id);
         }
     }

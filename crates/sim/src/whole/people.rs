@@ -274,15 +274,19 @@ impl World {
 
     /// Only those are closed that read too slowly.
     fn check_slow(&self, name: usize) {
+        assert!(
+            self.may_be_ended(name),
+            "seed {}: client {name} was closed, and did nothing",
+            self.seed
+        );
+    }
+
+    /// Its session may have ended already: it still reads what was said before.
+    pub(crate) fn may_be_ended(&self, name: usize) -> bool {
         let person = &self.people[name];
         // One that polls reads no faster than it asks: all that comes at once after a trouble may be more than it is allowed.
         let polls = person.client.transport == Transport::Polling;
-        let is_flooded = polls && self.plan.squeezed && self.report.troubles > 0;
-        let seed = self.seed;
-        assert!(
-            person.was_slow || is_flooded,
-            "seed {seed}: client {name} was closed, and did nothing"
-        );
+        person.was_slow || polls && self.plan.squeezed && self.report.troubles > 0
     }
 
     fn hears_packets(&mut self, name: usize, bytes: &[u8]) {
