@@ -161,7 +161,7 @@ pub fn encode(names: &Names, letter: &Letter) -> Option<Publish> {
             timeout_ms,
         } => {
             let (id, packet) = (quoted(request), packet(event, Some(namespace)));
-            let opts = opts(to, Some(&flags(false, *timeout_ms)));
+            let opts = opts(to, Some(&flags(event.volatile, *timeout_ms)));
             let text = format!(
                 "{{\"uid\":{uid},\"requestId\":{id},\"type\":7,\"packet\":{packet},\"opts\":{opts}}}"
             );

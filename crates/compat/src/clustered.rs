@@ -202,7 +202,7 @@ impl<'a> Said<'a> {
                 timeout_ms,
             } => {
                 let (packet, id) = (packet(event, None), quoted(request));
-                let opts = opts(to, Some(&flags(false, *timeout_ms)));
+                let opts = opts(to, Some(&flags(event.volatile, *timeout_ms)));
                 let data = format!("{{\"packet\":{packet},\"requestId\":{id},\"opts\":{opts}}}");
                 Self::new(3, data, &event.args.attachments)
             }

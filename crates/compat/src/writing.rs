@@ -56,7 +56,8 @@ pub(crate) fn opts(of: &Selection, flags: Option<&str>) -> String {
 
 pub(crate) fn flags(volatile: bool, timeout_ms: Option<u64>) -> String {
     match (volatile, timeout_ms) {
-        (_, Some(timeout)) => format!("{{\"timeout\":{timeout}}}"),
+        (true, Some(timeout)) => format!("{{\"volatile\":true,\"timeout\":{timeout}}}"),
+        (false, Some(timeout)) => format!("{{\"timeout\":{timeout}}}"),
         (true, None) => "{\"volatile\":true}".to_owned(),
         (false, None) => "{}".to_owned(),
     }

@@ -98,6 +98,12 @@ fn questions() -> Vec<Verb> {
             event: event(bytes(), false),
             timeout_ms: Some(3_000),
         },
+        Verb::Ask {
+            request: request(),
+            to: some(),
+            event: event(text(), true),
+            timeout_ms: Some(3_000),
+        },
         Verb::Fetch {
             request: request(),
             of: some(),

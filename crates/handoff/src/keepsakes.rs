@@ -275,6 +275,12 @@ impl Room {
     pub fn size(&self) -> usize {
         self.encoded_len()
     }
+
+    /// Whether a record may have these names, of a namespace and of a room there. Whoever gives records asks before: see
+    /// [`is_taken`](crate::is_taken).
+    pub fn may_be(namespace: &str, name: &str) -> bool {
+        check_names(namespace, name).is_ok()
+    }
 }
 
 impl Entry {
@@ -334,9 +340,13 @@ impl Keepsakes {
     }
 }
 
+fn check_names(namespace: &str, name: &str) -> Result<(), Unfit> {
+    is_name("rooms.namespace", namespace)?;
+    is_name("rooms.name", name)
+}
+
 fn check_room(room: &Room) -> Result<(), Unfit> {
-    is_name("rooms.namespace", &room.namespace)?;
-    is_name("rooms.name", &room.name)?;
+    check_names(&room.namespace, &room.name)?;
     need(
         room.events.len() <= EVENTS_OF_ROOM_MAX,
         "rooms.events",
@@ -505,9 +515,16 @@ pub(crate) fn check_return(by: &Return) -> Result<(), Unfit> {
 }
 
 impl Parked {
-    /// The same of a socket without a connection.
+    /// Whether a process takes it: see [`is_taken`](crate::is_taken).
     pub fn is_taken(&self) -> bool {
         check_parked(self).is_ok()
+    }
+}
+
+impl Open {
+    /// The same of a claim of a shard that has made so many.
+    pub fn is_taken(&self, claims: u64) -> bool {
+        check_open(self, claims).is_ok()
     }
 }
 

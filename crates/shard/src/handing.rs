@@ -97,7 +97,7 @@ impl Shard {
             gone.push((session, conns));
         }
         sessions.stays = handing.take_stays();
-        sessions.too_large = handing.take_too_large();
+        sessions.left_behind = handing.take_left_behind();
         Ok((!sessions.is_empty()).then_some(sessions))
     }
 

@@ -90,8 +90,8 @@ pub struct Sessions {
     pub marks: Vec<handoff::Marks>,
     /// What it keeps for those who come.
     pub keepsakes: Vec<handoff::Keepsakes>,
-    /// Sockets without a connection that are too large to go.
-    pub too_large: u64,
+    /// Sockets without a connection, and rooms with their events, that cannot go.
+    pub left_behind: u64,
 }
 
 impl Sessions {
@@ -101,7 +101,7 @@ impl Sessions {
 
     pub(crate) fn is_empty(&self) -> bool {
         let beside = self.stays.is_empty() && self.marks.is_empty();
-        self.len() == 0 && beside && self.keepsakes.is_empty() && self.too_large == 0
+        self.len() == 0 && beside && self.keepsakes.is_empty() && self.left_behind == 0
     }
 }
 

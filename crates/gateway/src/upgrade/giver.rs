@@ -276,7 +276,7 @@ fn described(listening: Listening) -> (Listener, OwnedFd) {
     (of, listening.socket)
 }
 
-/// How many went, and how many sockets are left behind. `stays`: the successor wants to know which sockets do not go.
+/// How many went, and how many sockets and rooms are left behind. `stays`: the successor wants to know which sockets do not go.
 fn send_sessions(
     line: &mut Line,
     frozen: &Frozen,
@@ -289,7 +289,7 @@ fn send_sessions(
         line.send(Kind::Shard, &onward, STEP)?;
         while let Some(more) = frozen.more(number, journals.copied(number), SHARD)? {
             sessions += more.records.len() as u64;
-            left_behind += more.too_large;
+            left_behind += more.left_behind;
             let batch = Batch {
                 shard,
                 sessions: more.records,

@@ -214,8 +214,8 @@ impl Desk {
         );
         if given.left_behind > 0 {
             tracing::warn!(
-                too_large = given.left_behind,
-                "sockets without a connection have rooms and data for more than a record: they are left behind, and their clients come back as new ones"
+                left_behind = given.left_behind,
+                "some sockets without a connection, or rooms with their events, have too much for a record, or a name that is longer than 64 KiB: they are left behind, and their clients begin anew"
             );
         }
     }

@@ -399,7 +399,7 @@ fn take_batch(
         stays: Vec::new(),
         marks: batch.marks,
         keepsakes: batch.keepsakes,
-        too_large: 0,
+        left_behind: 0,
     };
     let shard = u16::try_from(batch.shard).unwrap_or(u16::MAX);
     let brought = takers.bring(shard, sessions, SHARD);

@@ -216,6 +216,21 @@ fn what_a_shard_keeps_is_looked_at() {
     }
 }
 
+/// The giver asks before it writes them down.
+#[test]
+fn what_no_record_may_have_is_known_before() {
+    let long = "x".repeat(65_537);
+    assert!(keepsakes::Room::may_be("/", "r"));
+    for (namespace, name) in [("/", &*long), (&*long, "r"), ("/", "")] {
+        assert!(!keepsakes::Room::may_be(namespace, name));
+    }
+    assert!(open(1).is_taken(1));
+    assert!(!open(2).is_taken(1), "it was not made");
+    let mut far = open(1);
+    far.namespace = long;
+    assert!(!far.is_taken(1));
+}
+
 /// A client has one socket and one way back to it, whichever record has it.
 #[test]
 fn nobody_is_here_and_away() {

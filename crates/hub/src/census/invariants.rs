@@ -8,7 +8,6 @@ use crate::dialect::speech::Framing;
 use crate::hub::Hub;
 use crate::parts::Parts;
 use crate::rooms::room::RoomKind;
-use crate::seam::questions::Waiting;
 use crate::tables::slot::{ConnId, Key, SessionId};
 
 /// How much of everything a hub holds.
@@ -339,9 +338,9 @@ impl Parts {
             "open questions"
         );
         assert_eq!(kept, booked, "bytes that questions keep");
-        let joins = self.outbound.asks.iter().filter(|(_, pending)| {
+        let newcomers = self.outbound.asks.iter().filter(|(_, pending)| {
             let live = pending.session.map(|key| self.people.sessions.live(key));
-            matches!(pending.waiting, Waiting::Join(_)) && live.flatten().is_some()
+            pending.waiting.is_of_newcomer() && live.flatten().is_some()
         });
         let mut gates = 0;
         for (index, slot) in self.people.sessions.iter() {
@@ -355,7 +354,7 @@ impl Parts {
                 gates += 1;
             }
         }
-        assert_eq!(joins.count(), gates, "gates of sessions");
+        assert_eq!(newcomers.count(), gates, "gates of sessions");
     }
 
     /// Marks that say "is in a list" and the lists.

@@ -49,7 +49,7 @@ const _: () = assert!(size_of::<Session>() <= 152);
 #[derive(Debug, Default)]
 pub(crate) struct Joining {
     pub(crate) token: Option<Box<RequestToken>>,
-    /// Namespaces it may join when its token was looked at.
+    /// What it waits for.
     pub(crate) gates: Gates,
 }
 
@@ -228,7 +228,7 @@ impl Session {
     }
 }
 
-/// The questions that a session waits for to join namespaces; most wait for none.
+/// The questions that a session waits for to join namespaces, or to begin; most wait for none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gates(Option<Box<SmallVec<[AskId; 4]>>>);
 

@@ -220,20 +220,12 @@ pub(crate) fn collect(
         let told = Told::Collected { token, collected };
         return parts.outbound.tell(told);
     };
+    // A socket that a volatile question does not reach counts as undelivered, whichever shard has it.
     if !shards.is_empty() {
-        let question = Emit {
-            // A volatile event may be dropped, and then nobody would answer.
-            volatile: false,
-            ..out.event
-        };
-        let broadcast = Broadcast::new(target, &question);
+        let broadcast = Broadcast::new(target, &out.event);
         send::send_all(parts, shards, Order::Broadcast(broadcast, Some(round)));
     }
-    let event = Emit {
-        volatile: false,
-        ..out.event
-    };
-    ask_away(parts, target, Ask::Question(&event, round), round);
+    ask_away(parts, target, Ask::Question(&out.event, round), round);
     take_part(parts, target, out, round);
 }
 

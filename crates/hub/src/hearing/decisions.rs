@@ -48,7 +48,7 @@ fn on_answer(stage: &mut Stage, pending: Pending, reply: Reply) {
             };
             stage.parts.outbound.tell(Told::Answered { token, answer });
         }
-        (Asked::Shards, _) => on_found(stage, pending, Err(NotRecovered::Late)),
+        (Asked::Shards { .. }, _) => on_found(stage, pending, Err(NotRecovered::Late)),
         // A ticket is not answered from outside.
         (Asked::Handler, _) => on_decision(stage, pending, Err(Refusal::unavailable())),
     }

@@ -106,7 +106,8 @@ fn await_shards(stage: &mut Stage, session: SessionId, mut join: Join, number: u
     let timeout = Duration::from_millis(RETURN_MS);
     let parts = &mut stage.parts;
     let bytes = join.namespace.len() + join.auth.len();
-    let key = question::open_question(parts, Some(session), Asked::Shards, bytes, timeout);
+    let asked = Asked::Shards { number };
+    let key = question::open_question(parts, Some(session), asked, bytes, timeout);
     match (key, &mut parts.recovery) {
         (Some(key), Some(recovery)) => {
             recovery.waiting.insert(number, key);

@@ -64,6 +64,10 @@ pub(crate) fn begin_plain(stage: &mut Stage, session: SessionId, claims: Option<
         Some(Decision::Admit) => enter_plain(stage, session, Some(id), claims),
         Some(Decision::Refuse(refusal)) => keep_out_plain(&mut stage.parts, session, &refusal),
         Some(Decision::Later) => match stage.parts.outbound.asks.take_ticket() {
+            // The handler ended the session in the same call.
+            Some(key) if !stage.parts.people.sessions.is_open(session) => {
+                question::close_question(&mut stage.parts, key);
+            }
             Some(key) => {
                 let claims = claims.cloned().map(Box::new);
                 question::wait_for(&mut stage.parts, key, Waiting::Begin(claims, Some(id)));

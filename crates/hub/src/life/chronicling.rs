@@ -286,6 +286,10 @@ fn end(parts: &mut Parts, all: Vec<Waits>) {
                         sessions.live(key).map(|_| key.id())
                     }
                 };
+                // A client that hears that it is in says what it had kept for that moment, and the end of its session would take that along.
+                if let Some(slot) = session.and_then(|at| parts.people.sessions.get_mut(at)) {
+                    parts.line.discard_unsent(slot);
+                }
                 waiting::release_saved(parts, [Waits::Output(carrier)]);
                 if let Some(session) = session {
                     abandon_session(parts, session);

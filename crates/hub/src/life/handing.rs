@@ -127,10 +127,10 @@ impl Handing {
         std::mem::take(&mut self.stays)
     }
 
-    /// Sockets without a connection that are too large to go, since this was asked last.
-    pub fn take_too_large(&mut self) -> u64 {
+    /// Sockets without a connection, and rooms with their events, that cannot go, since this was asked last.
+    pub fn take_left_behind(&mut self) -> u64 {
         let keeping = self.keeping.as_mut();
-        keeping.map_or(0, |keeping| keeping.take_too_large())
+        keeping.map_or(0, |keeping| keeping.take_left_behind())
     }
 
     /// The next that goes; `None`: there are no more.

@@ -29,8 +29,8 @@ pub(crate) struct Keeping {
     parked_at: u32,
     /// Sockets whose sessions do not go: their clients find the next process.
     left: Vec<record::Parked>,
-    /// Sockets without a connection that are too large for a record, and that nobody was told of.
-    too_large: u64,
+    /// Sockets without a connection, and rooms with their events, that no record can have, and that nobody was told of.
+    left_behind: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +66,7 @@ impl Keeping {
             Step::Log => {
                 piece.log = parts.rooms.kept.record();
                 self.rooms = parts.rooms.kept.names();
+                self.left_behind += parts.rooms.kept.left_behind();
                 self.step = Step::Rooms;
             }
             Step::Rooms => self.fill_rooms(parts, piece),
@@ -131,13 +132,13 @@ impl Keeping {
     /// The record, if it fits. `None`: its client comes back as a new one.
     fn fitting(&mut self, record: record::Parked) -> Option<record::Parked> {
         let fits = record.size() <= THING_BYTES_MAX && record.is_taken();
-        self.too_large += u64::from(!fits);
+        self.left_behind += u64::from(!fits);
         fits.then_some(record)
     }
 
-    /// How many sockets are left behind that nobody was told of.
-    pub(crate) fn take_too_large(&mut self) -> u64 {
-        std::mem::take(&mut self.too_large)
+    /// How many sockets and rooms are left behind that nobody was told of.
+    pub(crate) fn take_left_behind(&mut self) -> u64 {
+        std::mem::take(&mut self.left_behind)
     }
 
     /// Notes the sockets of a session that does not go: it ends here, and its client comes back to the next process.

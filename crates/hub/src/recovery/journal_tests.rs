@@ -109,6 +109,44 @@ fn those_who_are_left_out_missed_nothing() {
     assert_eq!(missed(&journal, &["a", "b", "me"], 0).expect("all"), ["3"]);
 }
 
+/// One such entry ended every upgrade.
+#[test]
+fn what_names_somebody_whom_no_record_names_goes_over_without_that_name() {
+    let mut journal = large();
+    let long = "x".repeat(handoff::bounds::NAME_BYTES_MAX + 1);
+    say(&mut journal, 1, &to(&["a", &long]), "1");
+    say(&mut journal, 1, &to(&[&long]), "2");
+    let elsewhere = Aim {
+        namespace: &long,
+        ..to(&["a"])
+    };
+    say(&mut journal, 1, &elsewhere, "3");
+    journal.tells_history(1, ("/", "me"), &long);
+    say(&mut journal, 1, &to(&["a"]), "4");
+    let heir_of = |journal: &Journal| {
+        let (first, entries) = journal.records(0, usize::MAX, 1);
+        let piece = handoff::Keepsakes {
+            first,
+            entries,
+            ..handoff::Keepsakes::default()
+        };
+        assert_eq!(piece.check(), Ok(()));
+        let mut heir = large();
+        assert!(heir.take_in(first, &piece.entries, 1));
+        assert!(heir.go_on_as(&journal.word(), 1));
+        heir
+    };
+    let heir = heir_of(&journal);
+    assert_eq!(missed(&heir, &["a"], 0).expect("all"), ["1", "4"]);
+    // A socket that has left such a room goes over. What was said there does not.
+    let member = Membership::new(Kind::Room, &long);
+    let left = journal.change(1, ("/", "me"), false, member);
+    say(&mut journal, 1, &to(&["a"]), "5");
+    let heir = heir_of(&journal);
+    assert_eq!(missed(&heir, &["a"], left - 1), None);
+    assert_eq!(missed(&heir, &["a"], left).expect("all"), ["5"]);
+}
+
 /// A join and a leave have their places among the events.
 #[test]
 fn nothing_is_replayed_of_before_a_join_and_after_a_leave() {

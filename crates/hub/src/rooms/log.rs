@@ -62,11 +62,17 @@ impl Ring {
         }
     }
 
+    /// The offset of the last event that is here or should be.
     fn last(&self) -> u64 {
-        self.events.back().map_or(self.floor, |(offset, _)| *offset)
+        let last = self.events.back().map_or(0, |(offset, _)| *offset);
+        last.max(self.floor)
     }
 
     fn push(&mut self, offset: u64, event: Arc<str>) {
+        // A program may name a room twice.
+        if self.events.back().is_some_and(|(last, _)| *last == offset) {
+            return;
+        }
         let mut bytes = self.bytes.bytes() + event.len();
         self.events.push_back((offset, event));
         while (self.events.len() > HISTORY_EVENTS_MAX || bytes > HISTORY_BYTES_MAX)
@@ -127,6 +133,10 @@ impl Log {
             // All rooms of an event share one offset, and an event without rooms takes none.
             if !std::mem::replace(&mut any, true) {
                 self.offset += 1;
+            }
+            // Nobody is ever in a room without a name.
+            if room.is_empty() {
+                continue;
             }
             match &text {
                 Some(text) => self.keep(namespace, room, text),
@@ -355,6 +365,47 @@ mod tests {
             home.all("r").starts_with("1,2,"),
             "newcomers get the others"
         );
+    }
+
+    /// A client that had missed only such an event was told that it had all.
+    #[test]
+    fn a_hole_behind_the_last_event_outlives_what_the_room_kept() {
+        let mut home = home(1);
+        home.append(&["r"], "1");
+        let before = home.append(&["other"], "2");
+        home.lose("r");
+        home.log.forget("/", &["r"]);
+        assert_eq!(home.kept("r", Some(before)).resumed, Some(false));
+    }
+
+    /// A client that joined got it twice, and no other process took the room: an upgrade was given up.
+    #[test]
+    fn a_room_that_is_named_twice_keeps_an_event_once() {
+        let mut home = home(1);
+        home.append(&["r", "", "r"], "1");
+        assert_eq!((&*home.all("r"), &*home.all("")), ("1", ""));
+        assert_eq!(home.log.account.bytes(), 1);
+    }
+
+    /// It ended every upgrade.
+    #[test]
+    fn a_room_that_no_record_names_stays_and_is_not_denied() {
+        let long = "x".repeat(handoff::bounds::NAME_BYTES_MAX + 1);
+        let (mut home, mut heir) = (home(1), home(2));
+        home.append(&["r", &long], "1");
+        let before = home.append(&["r"], "2");
+        home.append(&[&long], "3");
+        assert_eq!(home.log.left_behind(), 1);
+        heir.log.go_on_as(home.log.record().expect("a place"));
+        for key in home.log.names() {
+            let room = home.log.room(&key).expect("a room");
+            assert!(heir.log.take_in(&room));
+        }
+        assert_eq!((&*heir.all("r"), &*heir.all(&long)), ("1,2", ""));
+        assert_eq!(heir.kept("r", Some(before)).resumed, Some(true));
+        assert_eq!(heir.kept(&long, Some(before)).resumed, Some(false));
+        let after = heir.append(&[&long], "4");
+        assert_eq!(heir.kept(&long, Some(after)).resumed, Some(true));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use crate::books::claims::Denied;
 use crate::books::close::DisconnectReason;
 use crate::bounds::TOKEN_BYTES_MAX;
+use crate::life::parking;
 use crate::parts::Parts;
 use crate::seam::ask::{Ask, Token};
 use crate::seam::questions::{Asked, Pending, Waiting};
@@ -39,7 +40,7 @@ pub(crate) fn wait_for(parts: &mut Parts, key: AskKey, waiting: Waiting) {
     let Some(pending) = parts.outbound.asks.live_mut(key) else {
         return;
     };
-    if matches!(waiting, Waiting::Join(_))
+    if waiting.is_of_newcomer()
         && let Some(session) = pending.session
         && let Some(slot) = parts.people.sessions.live_mut(session)
     {
@@ -72,15 +73,26 @@ pub(crate) fn settle_question(parts: &mut Parts, key: AskKey) -> Option<Pending>
     Some(pending)
 }
 
-/// Nobody waits for this answer any more. A handler that was to decide is told.
+/// Nobody waits for this answer any more. A handler that was to decide is told, and a socket that was looked for is not kept for its client
+/// any longer: that may come to another shard, or is there already.
 pub(crate) fn forget_question(parts: &mut Parts, ask: AskId, reason: DisconnectReason) {
-    let pending = close_question(parts, parts.outbound.asks.key(ask));
-    if let Some(pending) = pending
-        && pending.asked == Asked::Handler
-        && let Waiting::Join(join) = pending.waiting
-        && let Some(socket) = join.socket
-    {
-        parts.outbound.tell(Told::GaveUp { socket, reason });
+    let Some(pending) = close_question(parts, parts.outbound.asks.key(ask)) else {
+        return;
+    };
+    match pending.asked {
+        Asked::Handler => {
+            if let Some(socket) = pending.waiting.socket() {
+                parts.outbound.tell(Told::GaveUp { socket, reason });
+            }
+        }
+        Asked::Shards { number } => {
+            if let Some(recovery) = &mut parts.recovery {
+                recovery.waiting.remove(&number);
+                recovery.give_up(number);
+            }
+            parking::settle(parts);
+        }
+        Asked::Verifier | Asked::Outside { .. } => {}
     }
 }
 

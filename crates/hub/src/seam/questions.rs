@@ -16,8 +16,8 @@ pub(crate) enum Asked {
     Verifier,
     /// The handler, which holds the ticket.
     Handler,
-    /// The other shards, about the socket of a client that comes back.
-    Shards,
+    /// The other shards or the store, about the socket of a client that comes back. The number is that of its claim.
+    Shards { number: u64 },
     /// Somebody outside, whom the handler asks under this token of its own.
     Outside { token: u64 },
 }
@@ -27,13 +27,28 @@ pub(crate) enum Asked {
 pub(crate) enum Waiting {
     /// A client that wants to join a namespace, and what it sent there meanwhile.
     Join(Box<Join>),
-    /// A plain session that wants to begin.
-    /// The second is the id of its socket, once the handler knows it.
+    /// A plain session that wants to begin. The second is the id of its socket, once the handler knows it.
     Begin(Option<Box<Claims>>, Option<Id20>),
     /// A socket that wants to stay beyond the end of its token. `ack`: id of the client's ack.
     Refresh { socket: SocketKey, ack: Option<u64> },
     /// No client.
     Nobody,
+}
+
+impl Waiting {
+    /// Whether a client waits that is not in yet. Its session has a gate for it, so that the question ends with the session.
+    pub(crate) fn is_of_newcomer(&self) -> bool {
+        matches!(self, Self::Join(_) | Self::Begin(..))
+    }
+
+    /// The socket that waits to be let in, if it has an id.
+    pub(crate) fn socket(&self) -> Option<Id20> {
+        match self {
+            Self::Join(join) => join.socket,
+            Self::Begin(_, socket) => *socket,
+            Self::Refresh { .. } | Self::Nobody => None,
+        }
+    }
 }
 
 /// A question without an answer yet.

@@ -306,6 +306,31 @@ fn a_claim_of_the_process_before_kept_a_socket_from_its_client() {
     }
 }
 
+/// It had asked at another node and left before it was answered. Its socket went there all the same, and died with that node.
+#[test]
+fn a_socket_went_to_a_node_that_its_client_had_left() {
+    // The owner's answer is late; or the claim, so that its client is back at its own node by then.
+    for muted in [0, 1] {
+        let mut nodes = nodes(2);
+        let speaker = Guest::new(&mut nodes, 0, 1);
+        let mut guest = Guest::new(&mut nodes, 0, 0);
+        guest.say(&mut nodes, "\"join\",\"room\"");
+        guest.is_cut(&mut nodes);
+        nodes.mute(muted, true);
+        guest.asks(&mut nodes, 1, 0);
+        guest.is_cut(&mut nodes);
+        if muted == 1 {
+            assert!(guest.comes_back(&mut nodes, 0, 0).0);
+        }
+        nodes.mute(muted, false);
+        nodes.settle();
+        nodes.dies(1);
+        speaker.say(&mut nodes, "\"tell\",\"room\",\"once\"");
+        let back = guest.comes_back(&mut nodes, 0, 0);
+        assert_eq!(back, (true, vec!["once".to_owned()]), "{muted} was muted");
+    }
+}
+
 /// A claim that nobody speaks of any more ends with its time, and not with its record.
 #[test]
 fn a_claim_that_is_lost_ends_with_its_time() {

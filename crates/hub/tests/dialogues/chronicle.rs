@@ -387,6 +387,31 @@ fn what_one_namespace_waits_for_another_did_not_get() {
     assert!(store.net.has_ended(other), "its session ends");
 }
 
+/// It said what it had kept for that moment, and was cut: all of it was lost.
+#[test]
+fn a_client_whose_socket_was_not_stored_was_told_that_it_is_in() {
+    let mut store = Store::new();
+    let client = store.net.websocket(0, "");
+    store.net.say(client, "40");
+    store.net.pass(5_001);
+    assert!(store.net.has_ended(client));
+    assert_eq!(store.net.texts_before_end(client), [""; 0]);
+    let opened = polls(&mut store, "GET ", "");
+    let (_, rest) = opened.split_once("\"sid\":\"").expect("an open packet");
+    let sid = format!("&sid={}", &rest[..20]);
+    polls(&mut store, &format!("POST {sid}"), "40");
+    let query = "/socket.io/?EIO=4&transport=polling";
+    let poll = format!("GET {query}{sid} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let poll = store.net.request(0, &poll);
+    store.net.pass(5_001);
+    let told = String::from_utf8(store.net.raw(poll)).expect("text");
+    assert!(
+        told.starts_with("HTTP/1.1 200"),
+        "it hears of the end: {told}"
+    );
+    assert!(!told.contains("\"pid\""), "{told}");
+}
+
 /// An ack left unstored behind another socket that had waited for too long.
 #[test]
 fn an_ack_left_with_the_late_one() {

@@ -296,6 +296,35 @@ fn a_session_that_ends_takes_its_questions_along() {
     }
 }
 
+/// Their questions stayed open until their time was up: clients that came and went shut out all others.
+#[test]
+fn questions_about_plain_clients_that_left_kept_others_out() {
+    let mut config = Config {
+        plain_namespace: "/late".to_owned(),
+        ..Config::default()
+    };
+    // The handler's own question stays open for each, and one ticket beside them.
+    config.limits.asks_outstanding_max = 11;
+    let mut rig = rig(config);
+    for n in 1..=10 {
+        let client = websocket(&mut rig, "/ws", "");
+        assert_eq!(rig.asked.len(), n, "{:?}", answers(&mut rig, client));
+        rig.break_off(client);
+    }
+    // A token, which nobody has looked at yet.
+    let mut config = Config::default();
+    config.auth.enabled = true;
+    config.limits.asks_outstanding_max = 1;
+    let mut rig = self::rig(config);
+    for n in 1..=3 {
+        let client = websocket(&mut rig, "/ws?token=t", "");
+        assert_eq!(rig.asked.len(), n, "{:?}", answers(&mut rig, client));
+        rig.break_off(client);
+    }
+    // These answers are about nobody.
+    (0..3).for_each(|_| drop(rig.answer(Ok(Claims::default()))));
+}
+
 /// The ticket lay about until the next client took one, and was then nobody's until its time was up.
 #[test]
 fn a_handler_that_postpones_and_ends_the_session_at_once_leaves_no_question() {

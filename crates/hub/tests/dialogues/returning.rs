@@ -157,6 +157,24 @@ fn a_promise_that_waits_ends_before_the_same_socket_is_promised_again() {
     assert_eq!(heard, expected);
 }
 
+/// Its handler was told nothing, and decided about a client that was gone.
+#[test]
+fn a_plain_client_that_left_before_the_decision_gave_up_for_nobody() {
+    let porch = Porch::default();
+    let diary = Arc::clone(&porch.diary);
+    let config = Config {
+        plain_namespace: "/late".to_owned(),
+        ..config()
+    };
+    let mut rig = Rig::new(config, Box::new(porch), 7);
+    let client = websocket(&mut rig, "/ws", "");
+    rig.break_off(client);
+    let heard = || diary.lock().expect("a diary").clone();
+    assert_eq!(heard(), ["connecting", "gave up"]);
+    rig.answer_handler("yes");
+    assert_eq!(heard(), ["connecting", "gave up"]);
+}
+
 #[test]
 fn somebody_refused_keeps_the_session_and_the_socket_stays_for_the_next_try() {
     let (mut rig, _) = rig();

@@ -2,6 +2,7 @@
 
 use crate::heard::{Heard, Notes};
 use crate::rig::net::{Client, Net};
+use crate::rig::nodes::Nodes;
 use hub::config::Config;
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
@@ -27,6 +28,13 @@ impl Handler for Asker {
         let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
         match event.name {
             "collect" => cx.of("/").to(&["room"]).collect(&question, second, 7),
+            "hurry" => {
+                let question = Emit {
+                    volatile: true,
+                    ..question
+                };
+                cx.of("/").to(&["room"]).collect(&question, second, 7);
+            }
             "fetch" => cx.of("/").to(&["room"]).fetch(second, 8),
             _ => {
                 let asked = cx.socket(socket).ask(&question, minute, 9);
@@ -171,6 +179,42 @@ fn a_broadcast_that_another_shard_did_not_deliver_is_not_complete() {
     answer(&mut net, here, "1");
     let collected = asker.0.collected();
     assert!(!collected.complete, "{collected:?}");
+    assert_eq!((collected.acked, collected.undelivered), (1, 1));
+}
+
+/// A client in the room that polls, and has no poll there: it cannot take anything at once.
+fn polls(net: &mut Net, at: usize) {
+    let query = "/socket.io/?EIO=4&transport=polling";
+    let opened = net.request(at, &format!("GET {query} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let opened = String::from_utf8(net.raw(opened)).expect("text");
+    let (_, rest) = opened.split_once("\"sid\":\"").expect("a sid");
+    let sid = rest.split('"').next().expect("its end");
+    let length = "Host: x\r\nContent-Length: 2";
+    let post = format!("POST {query}&sid={sid} HTTP/1.1\r\n{length}\r\n\r\n40");
+    net.request(at, &post);
+}
+
+/// It waited in the queues of clients of other shards and nodes, and the asker waited for them.
+#[test]
+fn a_volatile_question_was_one_for_sockets_of_the_same_shard_only() {
+    let (asker, mut net) = world(2, 100);
+    let speaker = net.client(0);
+    (0..2).for_each(|at| polls(&mut net, at));
+    net.settle();
+    net.say(speaker, "42[\"hurry\"]");
+    net.settle();
+    answer(&mut net, speaker, "1");
+    let collected = asker.0.collected();
+    assert_eq!((collected.acked, collected.undelivered), (1, 2));
+    let asker = Asker::default();
+    let mut nodes = Nodes::new(2, &Config::default(), || Box::new(asker.clone()));
+    let speaker = nodes.client(0, 0);
+    polls(nodes.net(1), 0);
+    nodes.settle();
+    nodes.say(0, speaker, "42[\"hurry\"]");
+    answer(nodes.net(0), speaker, "1");
+    nodes.settle();
+    let collected = asker.0.collected();
     assert_eq!((collected.acked, collected.undelivered), (1, 1));
 }
 

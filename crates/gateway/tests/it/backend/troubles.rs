@@ -246,6 +246,21 @@ fn a_newcomer_that_nobody_decides_about_is_refused_in_time() {
     );
 }
 
+/// It held its place among the questions until the time for the decision was up, and so kept others out.
+#[test]
+fn a_plain_newcomer_that_left_before_the_decision_was_waited_for() {
+    let kitchen = Kitchen::open("connect_timeout = \"10m\"");
+    let undecided = |count: f64| {
+        let name = "sockeye_asks_outstanding";
+        let settled = kitchen.gateway.metric_settles(name, |open| open == count);
+        assert!(settled.is_ok(), "{settled:?}, not {count}");
+    };
+    let newcomer = RawConn::websocket(kitchen.gateway.addr, "/ws");
+    undecided(1.0);
+    newcomer.reset();
+    undecided(0.0);
+}
+
 #[test]
 fn events_that_no_worker_takes_are_refused_by_name() {
     let kitchen = Kitchen::open("rehome_after = \"10ms\"\npark_timeout = \"300ms\"");

@@ -38,6 +38,11 @@ impl Gate {
     fn is_full(&mut self) -> bool {
         self.tests >= TESTS_MAX || (self.tests >= TESTS_IN_A_CROWD_MAX && self.crowd.is_large())
     }
+
+    /// Whether a test that measures time has to wait: for others, and then for programs beside these tests.
+    fn is_busy(&mut self) -> bool {
+        self.alone || self.running > 0 || self.crowd.delays()
+    }
 }
 
 static GATE: Mutex<Gate> = Mutex::new(Gate {
@@ -68,9 +73,9 @@ impl Alone {
     pub fn wait() -> Alone {
         let mut gate = lock();
         gate.waiting += 1;
-        let busy = |gate: &mut Gate| gate.alone || gate.running > 0;
-        let gate = CHANGED.wait_while(gate, busy);
-        let mut gate = gate.unwrap_or_else(PoisonError::into_inner);
+        while gate.is_busy() {
+            gate = changed(gate);
+        }
         gate.waiting -= 1;
         gate.alone = true;
         stuck::begins();
@@ -111,9 +116,7 @@ impl Beside {
             gate.alone || is_full || (gate.running == 0 && gate.waiting > 0)
         };
         while is_test && shut(&mut gate) {
-            // A crowd that goes tells nobody.
-            let waited = CHANGED.wait_timeout(gate, LOOK);
-            gate = waited.unwrap_or_else(PoisonError::into_inner).0;
+            gate = changed(gate);
         }
         gate.running += 1;
         stuck::begins();
@@ -133,6 +136,12 @@ impl Drop for Beside {
             CHANGED.notify_all();
         }
     }
+}
+
+/// Waits for a change. A crowd that goes tells nobody, so it is looked for now and then.
+fn changed(gate: MutexGuard<'static, Gate>) -> MutexGuard<'static, Gate> {
+    let waited = CHANGED.wait_timeout(gate, LOOK);
+    waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
 fn lock() -> MutexGuard<'static, Gate> {

@@ -4,6 +4,7 @@ use super::chain::Chain;
 use super::later;
 use super::strangers::take_all_and_end;
 use crate::cluster::all_up_of;
+use crate::cluster::questions::{api, post_with};
 use crate::cluster::roam::RoundRobin;
 use crate::e2e::recovery::{Client, say};
 use crate::harness::client::SocketIo;
@@ -363,6 +364,39 @@ fn rooms_keep_what_they_kept_and_streams_go_on_from_their_last_id() {
     assert_eq!(history_of(&text), [10, 11, 12, 13, 14, 15]);
     let (_stream, text) = stream(&chain, "");
     assert_eq!(history_of(&text), (0..16).collect::<Vec<u64>>());
+}
+
+/// No record can have a name so long: that of a namespace, or of a room to which a program spoke. Each of them ended the whole handoff. So did a
+/// room that a program named twice, because it kept the event twice.
+#[test]
+fn rooms_with_events_that_no_record_can_have_stopped_every_upgrade() {
+    let long = format!("/{}", "n".repeat(70_000));
+    let rules = |namespace: &str| {
+        format!(
+            "[namespaces.{namespace:?}]\nclient_joins = true\n\
+             [namespaces.{namespace:?}.recovery]\nlevel = \"node\"\n\
+             [namespaces.{namespace:?}.events.say]\naction = \"rooms\"\nroom_field = \"room\"\nhistory = true\n"
+        )
+    };
+    let rules = [rules("/"), rules(&long)].concat();
+    let mut chain = Chain::start(&format!("{CONFIG}{}{rules}", api()));
+    let mut speaker = SocketIo::connect(chain.first.addr);
+    speaker.ask(1, &json!(["join", "den"]));
+    let rooms: [&str; 3] = ["den", &long, "den"];
+    let said = json!({"event": "say", "rooms": rooms, "args": [{"n": 0}]});
+    assert_eq!(post_with(chain.first.admin, "/v1/emit", "", &said).0, 202);
+    speaker.expect("say");
+    let mut ann = SocketIo::connect(chain.first.addr);
+    ann.send(&format!("40{long},"));
+    ann.packet_starting(&format!("40{long},{{\"sid\""));
+    ann.send(&format!("42{long},1[\"join\",\"den\"]"));
+    ann.send(&format!("42{long},[\"say\",{{\"room\":\"den\",\"n\":1}}]"));
+    ann.send(&format!("42{long},2[\"join\",\"den\"]"));
+    ann.packet_starting(&format!("43{long},2"));
+    chain.upgrade();
+    assert!(chain.first.logged("they are left behind", PATIENCE));
+    assert_eq!(history_of(&stream(&chain, "").1), [0]);
+    assert_eq!(speaker.ask(2, &json!(["join", "hall"])), json!([["hall"]]));
 }
 
 /// They are cut again and again, while process follows process.

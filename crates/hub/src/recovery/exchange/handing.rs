@@ -31,16 +31,18 @@ impl Recovery {
         }
     }
 
-    /// Claims that other nodes know of, and whose clients were told nothing.
+    /// Claims that other nodes know of, and whose clients were told nothing. Others than these end with their time.
     fn open(&self) -> Vec<record::Open> {
-        let open = self.takings.abroad().take(OPEN_MAX);
+        let open = self.takings.abroad();
         let open = open.map(|(number, pid, circle)| record::Open {
             pid: String::from_utf8_lossy(&pid.text()).into_owned(),
             number,
             namespace: circle.namespace.to_string(),
             nodes: circle.nodes.iter().copied().map(u32::from).collect(),
         });
-        open.collect()
+        let claims = self.takings.last();
+        let open = open.filter(|open| open.is_taken(claims));
+        open.take(OPEN_MAX).collect()
     }
 
     /// A client waited for its socket in the process before, and comes anew. The node that keeps its socket for that claim frees it.

@@ -61,6 +61,20 @@ fn stamp_of(record: &record::Stamp) -> Option<Stamp> {
 /// The names of so many headings fit into a record, however long they are.
 const FEW: usize = RECORD_BYTES_MAX / 4 / NAME_BYTES_MAX;
 
+/// Whether no record has the name of the room or user that it is about.
+fn is_unnamed(what: &What) -> bool {
+    match what {
+        What::Told(room) => room.len() > NAME_BYTES_MAX,
+        What::Changed { member, .. } => member.name.len() > NAME_BYTES_MAX,
+        What::Said { .. } | What::Commanded(_) | What::Gap => false,
+    }
+}
+
+/// A socket left something that no record names, so that it may go. What it missed there does not go.
+fn loses(what: &What) -> bool {
+    is_unnamed(what) && matches!(what, What::Changed { joined: false, .. })
+}
+
 impl Journal {
     /// Some bytes of the entries after a place, or after those that are gone, and the place of the first.
     pub(crate) fn records(
@@ -89,10 +103,13 @@ impl Journal {
             stamp: entry.stamp.map(stamp_record),
             ..record::Entry::default()
         };
+        let mut headings = self.named(entry).peekable();
+        if headings.peek().is_none() || is_unnamed(&entry.what) || self.is_too_large(entry) {
+            return record;
+        }
         match &entry.what {
             // A command was kept for sockets on their way here, and none of these goes over.
             What::Gap | What::Commanded(_) => return record,
-            _ if self.is_too_large(entry) => return record,
             What::Said { said, except, kept } => {
                 let event = said.event();
                 record.said = Some(record::Event {
@@ -112,14 +129,22 @@ impl Journal {
                 });
             }
         }
-        for id in &entry.headings {
-            if let Some(heading) = self.index.heading(*id) {
-                heading.namespace.clone_into(&mut record.namespace);
-                let member = member_record(heading.kind, heading.name);
-                record.headings.push(member);
-            }
+        for heading in headings {
+            heading.namespace.clone_into(&mut record.namespace);
+            let member = member_record(heading.kind, heading.name);
+            record.headings.push(member);
         }
         record
+    }
+
+    /// Headings of an entry that a record may have. No socket goes that is under one of the others.
+    fn named(&self, entry: &Entry) -> impl Iterator<Item = Heading<'_>> {
+        let headings = entry.headings.iter();
+        let headings = headings.filter_map(move |id| self.index.heading(*id));
+        headings.filter(|heading| {
+            let longest = heading.namespace.len().max(heading.name.len());
+            longest <= NAME_BYTES_MAX
+        })
     }
 
     /// Such an entry goes over empty: a client that missed it is a new one.
@@ -140,16 +165,16 @@ impl Journal {
     /// What the next process must know beside the entries.
     pub(crate) fn word(&self) -> record::Journal {
         // An entry that no record holds is a gap for the next process (ADR 82).
-        let large = self
+        let lost = self
             .entries
             .iter()
-            .rposition(|entry| self.is_too_large(entry));
-        let large = large.map_or(0, |index| self.first + index as u64);
+            .rposition(|entry| self.is_too_large(entry) || loses(&entry.what));
+        let lost = lost.map_or(0, |index| self.first + index as u64);
         record::Journal {
             name: self.name,
             head: self.head(),
             floor: self.floor(),
-            gap: self.gap.max(large),
+            gap: self.gap.max(lost),
             seen: stamps(&self.seen),
             ..record::Journal::default()
         }

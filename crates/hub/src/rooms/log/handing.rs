@@ -6,10 +6,22 @@ use crate::bounds::HISTORY_ROOMS_MAX;
 use handoff::keepsakes as record;
 use std::sync::Arc;
 
+/// Whether a record can name the room. Clients may give namespaces longer names, and so may programs that speak to a room that nobody is in.
+fn may_go((namespace, room): &(String, String)) -> bool {
+    record::Room::may_be(namespace, room)
+}
+
 impl Log {
-    /// Names of all rooms that keep something.
+    /// Names of the rooms that keep something and go.
     pub(crate) fn names(&self) -> Vec<(String, String)> {
-        self.rooms.keys().cloned().collect()
+        let rooms = self.rooms.keys();
+        rooms.filter(|key| may_go(key)).cloned().collect()
+    }
+
+    /// How many rooms keep events that no record can have.
+    pub(crate) fn left_behind(&self) -> u64 {
+        let stay = self.rooms.iter().filter(|(key, _)| !may_go(key));
+        stay.filter(|(_, ring)| !ring.events.is_empty()).count() as u64
     }
 
     /// Rooms that keep something, and their events.
@@ -18,12 +30,14 @@ impl Log {
         (self.rooms.len() as u64, events.sum())
     }
 
-    /// `None`: it has given no place yet.
+    /// `None`: it has given no place yet. A client that missed something of a room that does not go is not told that it has all.
     pub(crate) fn record(&self) -> Option<record::Log> {
+        let stay = self.rooms.iter().filter(|(key, _)| !may_go(key));
+        let floor = stay.map(|(_, ring)| ring.last()).max();
         (self.name != 0).then_some(record::Log {
             name: self.name,
             last: self.offset,
-            floor: self.floor,
+            floor: self.floor.max(floor.unwrap_or_default()),
         })
     }
 
@@ -53,8 +67,9 @@ impl Log {
     /// a room that is left out is not told that it has all.
     pub(crate) fn take_in(&mut self, room: &record::Room) -> bool {
         let key = (room.namespace.clone(), room.name.clone());
-        let last = room.events.last().map_or(room.floor, |kept| kept.place);
-        let fits = last.max(room.floor) <= self.offset;
+        let last = room.events.last().map_or(0, |kept| kept.place);
+        let last = last.max(room.floor);
+        let fits = last <= self.offset;
         if !fits || self.rooms.len() >= HISTORY_ROOMS_MAX || self.rooms.contains_key(&key) {
             self.floor = self.floor.max(last.min(self.offset));
             return false;
