@@ -245,7 +245,7 @@ fn of_rooms() -> [Row; 9] {
 }
 
 /// Those of requests for sessions about which workers decide, and of CONNECTs.
-fn of_openings() -> [Row; 4] {
+fn of_openings() -> [Row; 5] {
     let shard = grouped(rules::bounds::OPENINGS_MAX);
     let joins = format!(
         "{} of each backend, {} of each shard",
@@ -260,6 +260,10 @@ fn of_openings() -> [Row; 4] {
         (
             "requests for sessions that wait for a worker's verdict",
             format!("half of `queue_max`, and {shard} of each shard"),
+        ),
+        (
+            "bytes of header lines in verdicts on requests that wait for another backend's",
+            format!("{} of each shard", size(rules::bounds::VERDICTS_BYTES_MAX)),
         ),
         (
             "clients that a worker let in and that have not joined",
