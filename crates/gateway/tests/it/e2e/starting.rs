@@ -214,6 +214,16 @@ fn settings_that_cannot_work_together_passed_the_check() {
     assert_eq!(check(without_page).1, Some(0), "nothing else is there");
 }
 
+/// A packet with an eleventh attachment was refused all the same.
+#[test]
+fn a_number_of_attachments_that_no_parser_takes_was_configured() {
+    let (said, code) = check("[limits]\nattachments_max = 11\n");
+    let needed = "\"limits.attachments_max\": a whole number from 1 to 10 is needed, not 11";
+    assert!(said.contains(":2:") && said.contains(needed), "{said}");
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(check("[limits]\nattachments_max = 10\n").1, Some(0));
+}
+
 /// A full disk ended these commands without a word, and nobody knew why there was no key.
 #[test]
 fn a_verdict_or_a_key_that_nobody_got_was_lost_without_a_word() {
