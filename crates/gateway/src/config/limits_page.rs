@@ -91,15 +91,22 @@ fn fixed() -> [Row; 18] {
 }
 
 /// Those of what operators name.
-fn of_files() -> [Row; 1] {
-    [(
-        "bytes of a configuration, and of a file with certificates or credentials that it names",
-        format!(
-            "{}, {}",
-            size(files::CONFIGURATION_BYTES_MAX),
-            size(files::BYTES_MAX)
+fn of_files() -> [Row; 2] {
+    let seconds = [files::WRITER_MAX, files::SILENCE_MAX].map(|time| time.as_secs());
+    [
+        (
+            "bytes of a configuration, and of a file with certificates or credentials that it names",
+            format!(
+                "{}, {}",
+                size(files::CONFIGURATION_BYTES_MAX),
+                size(files::BYTES_MAX)
+            ),
         ),
-    )]
+        (
+            "time until such a file that is a pipe has a writer, and between its words",
+            format!("{} s, {} s", seconds[0], seconds[1]),
+        ),
+    ]
 }
 
 /// Those of messages of workers.
