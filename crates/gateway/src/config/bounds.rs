@@ -9,6 +9,9 @@ use hub::bounds::ATTACHMENTS_MAX;
 use hub::limits::Limits;
 use std::time::Duration;
 
+/// Thirty days: beyond it a "limit" is a slip of the keyboard.
+pub const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
+
 /// How a bound is written.
 #[derive(Clone, Copy, Debug)]
 enum Unit {
@@ -40,8 +43,7 @@ trait Number: Sized {
 }
 
 impl Number for Duration {
-    /// Thirty days: beyond it a "limit" is a slip of the keyboard.
-    const MAX: u64 = 30 * 86_400_000;
+    const MAX: u64 = TIME_MAX.as_millis() as u64;
     fn number(&self) -> u64 {
         u64::try_from(self.as_millis()).unwrap_or(u64::MAX)
     }
@@ -126,6 +128,16 @@ bounds! {
     tls_handshakes_per_turn: Count, "Steps of TLS handshakes after each turn; they also get no more time than the turn took, or one step.";
 }
 
+/// Keys whose time is longer than that.
+pub fn too_long(layer: &Layer) -> Vec<String> {
+    let keys = all()
+        .into_iter()
+        .map(|bound| format!("limits.{}", bound.name));
+    let is_long =
+        |key: &String| matches!(layer.value(key), Some(Value::Duration(time)) if *time > TIME_MAX);
+    keys.filter(is_long).collect()
+}
+
 fn bound<T: Number>(name: &'static str, unit: Unit, default: &T, doc: &'static str) -> Bound {
     let number = default.number();
     let (kind, default) = match unit {
@@ -170,7 +182,7 @@ impl Bound {
 
 fn read<T: Number>(layer: &Layer, name: &str) -> Option<T> {
     match layer.value(&format!("limits.{name}"))? {
-        Value::Duration(duration) => T::from_number(duration.number().min(T::MAX)),
+        Value::Duration(duration) => T::from_number(duration.number()),
         Value::Size(number) | Value::Integer(number) => T::from_number(*number),
         _ => None,
     }
