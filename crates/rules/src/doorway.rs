@@ -56,7 +56,7 @@ impl Said {
         // Copied: a slice of the worker's message would keep all of it.
         let headers = verdict.headers.into_iter();
         self.headers
-            .extend(headers.map(|header| (header.name, header.value.to_vec().into())));
+            .extend(headers.map(|header| (header.name, header.value.to_vec().into_boxed_slice())));
     }
 }
 
