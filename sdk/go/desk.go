@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	pb "sockeye.example/worker/internal/workerpb"
@@ -133,13 +134,14 @@ func (d *desk) connect(ctx context.Context) bool {
 	case err == nil:
 		decision.Admit = true
 	case errors.As(err, &refused):
-		decision.Message = refused.Message
+		// As json.Marshal has it: half a character costs nobody the answer.
+		decision.Message = strings.ToValidUTF8(refused.Message, "\ufffd")
 		if refused.Data != nil {
 			data, err := json.Marshal(refused.Data)
 			if err != nil {
 				d.worker.log.Printf("cannot tell %s the data of its refusal: %v", socket.id, err)
 			}
-			decision.Data = string(data)
+			decision.Data = strings.ToValidUTF8(string(data), "\ufffd")
 		}
 	default:
 		d.worker.log.Printf("cannot decide whether %s comes in: %v", socket.id, err)

@@ -10,6 +10,8 @@ var (
 	ErrTooMuchWaits = errors.New("too much waits for the gateway")
 	// ErrTooLarge says that no message has room for a command.
 	ErrTooLarge = errors.New("the command is too large")
+	// ErrNotText says that the name of a room or an event, or data that is JSON already, is no UTF-8.
+	ErrNotText = errors.New("it is no UTF-8")
 	// ErrEnded says that the worker has ended, or does not run yet.
 	ErrEnded = errors.New("the worker does not run")
 	// ErrNobody says that To was given no rooms.

@@ -153,6 +153,9 @@ func (l *link) command(command *pb.Command, answers bool) (uint64, error) {
 	if size > commandBytesMax {
 		return 0, fmt.Errorf("cannot send %d bytes in one command: %w, the gateway takes 12 MiB", size, ErrTooLarge)
 	}
+	if text, is := unfit(command); is {
+		return 0, fmt.Errorf("cannot send %q: %w", text, ErrNotText)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {

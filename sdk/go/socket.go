@@ -132,7 +132,9 @@ func (s *Socket) setRooms(rooms []string) {
 
 // Join puts the socket into rooms.
 func (s *Socket) Join(ctx context.Context, rooms ...string) error {
-	s.moved(rooms, nil)
+	if _, is := firstUnfit(nil, rooms...); !is {
+		s.moved(rooms, nil)
+	}
 	return s.Operator.Join(ctx, rooms...)
 }
 

@@ -3,6 +3,7 @@
 use async_nats::{ConnectOptions, Event, ServerAddr};
 use bridge::{Failures, Fault, Kind};
 use process::files;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,9 +172,9 @@ impl Settings {
                 options = options.user_and_password(user.clone(), password);
             }
         }
-        // The client reads these to their ends, wherever that is.
+        // The client reads these again, to their ends, wherever that is.
         for file in self.tls.files() {
-            let read = files::bytes(file, files::BYTES_MAX);
+            let read = files::lasting(file, files::BYTES_MAX);
             read.map_err(|why| format!("cannot read {}: {why}", file.display()))?;
         }
         options = options.require_tls(self.tls.required);
@@ -188,8 +189,10 @@ impl Settings {
 }
 
 fn text(what: &str, file: &Path) -> Result<String, String> {
-    let text = files::text(file, files::BYTES_MAX);
-    text.map_err(|why| format!("cannot read {what} {}: {why}", file.display()))
+    let wrong = |why: &dyn Display| format!("cannot read {what} {}: {why}", file.display());
+    // Each connection begins with it.
+    let bytes = files::lasting(file, files::BYTES_MAX).map_err(|why| wrong(&why))?;
+    String::from_utf8(bytes).map_err(|_| wrong(&"it is no UTF-8"))
 }
 
 #[cfg(test)]
@@ -218,5 +221,13 @@ mod tests {
             .to_string();
         assert!(!fault.contains("secret"), "{fault}");
         assert!(Settings::new(&[], Credentials::None, Tls::default()).is_err());
+    }
+
+    /// They are read at each connection, which a pipe waits for.
+    #[test]
+    fn a_password_that_can_be_read_once_was_taken() {
+        let why = text("the password file", Path::new("/dev/zero")).expect_err("a device");
+        let told = "cannot read the password file /dev/zero: it is no regular file";
+        assert_eq!(why, told);
     }
 }

@@ -8,6 +8,11 @@ use std::time::Duration;
 /// Requests of a shard that wait for the verdicts of backends, and as many that were let in and do not open their session. The hub answers
 /// those that nobody decided about; what is kept of them here goes with time.
 pub const OPENINGS_MAX: usize = 16_384;
+/// Bytes of the header lines that backends want in the answers to these requests. One for whose lines there is no room is not let in.
+pub const VERDICTS_BYTES_MAX: usize = 16 << 20;
+const _: () = assert!(backend::VERDICT_BYTES_MAX * 64 <= VERDICTS_BYTES_MAX);
+/// A request that was let in opens its session within a few turns. So long after it, one that did not makes way for others.
+pub(crate) const LET_IN_MS: u64 = 2_000;
 /// Sessions of a shard that were let in and whose clients have not joined: all requests may become one. One whose request is forgotten is
 /// looked at again when it joins.
 pub const NEWCOMERS_MAX: usize = OPENINGS_MAX;

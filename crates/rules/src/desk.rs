@@ -135,7 +135,8 @@ impl Desk {
     }
 
     fn verdict(&mut self, cx: &mut Context<'_>, line: &Arc<dyn Line>, verdict: proto::Verdict) {
-        if let Some((key, decision)) = self.doorway.decided(line, verdict)
+        let now_ms = cx.now().mono_ms;
+        if let Some((key, decision)) = self.doorway.decided(line, verdict, now_ms)
             && !cx.decide_opening(key, decision)
         {
             self.doorway.forget(key);

@@ -1,11 +1,12 @@
 //! Requests for sessions that wait for the verdicts of backends, and what is kept of those that were let in until their clients join.
 
-use crate::bounds::{NEWCOMERS_MAX, OPENINGS_MAX};
+use crate::bounds::{LET_IN_MS, NEWCOMERS_MAX, OPENINGS_MAX, VERDICTS_BYTES_MAX};
 use crate::line::Line;
 use backend::proto;
 use bytes::Bytes;
 use hub::{AnswerHeaders, Opening, OpeningKey, OwnAnswer, Request};
 use std::collections::{BTreeMap, HashMap};
+use std::mem;
 use std::sync::Arc;
 use wire::base64url::Id20;
 
@@ -17,8 +18,12 @@ pub(crate) struct Doorway {
     count: u64,
     /// By number, the oldest first.
     waiting: BTreeMap<u64, Waiting>,
-    /// Verdicts whose requests are read again in this turn. What is left of connections that ended goes when there is too much of it.
-    let_in: HashMap<OpeningKey, LetIn>,
+    /// Requests that are read again in this turn, by number. Those of connections that ended are forgotten when room is short.
+    let_in: BTreeMap<u64, LetIn>,
+    /// Their numbers.
+    numbers: HashMap<OpeningKey, u64>,
+    /// What is kept of verdicts takes so much.
+    bytes: usize,
     /// Until the backends that let them in have heard of the numbers, by the id of the session.
     sessions: HashMap<Id20, Session>,
 }
@@ -27,14 +32,41 @@ pub(crate) struct Doorway {
 struct Waiting {
     key: OpeningKey,
     silent: Lines,
-    let_in: LetIn,
+    said: Said,
+}
+
+struct LetIn {
+    key: OpeningKey,
+    since_ms: u64,
+    said: Said,
 }
 
 /// What the backends said that let a request in.
 #[derive(Default)]
-struct LetIn {
+struct Said {
     lines: Lines,
-    verdicts: Vec<proto::Verdict>,
+    headers: Vec<(String, Box<[u8]>)>,
+    bytes: usize,
+}
+
+impl Said {
+    fn add(&mut self, line: Arc<dyn Line>, verdict: proto::Verdict) {
+        self.bytes += weight(&verdict);
+        self.lines.push(line);
+        // Copied: a slice of the worker's message would keep all of it.
+        let headers = verdict.headers.into_iter();
+        self.headers
+            .extend(headers.map(|header| (header.name, header.value.to_vec().into_boxed_slice())));
+    }
+}
+
+/// What is kept of a verdict that lets a request in.
+fn weight(verdict: &proto::Verdict) -> usize {
+    let lines = verdict.headers.iter();
+    let lines = lines.map(|header| {
+        mem::size_of::<(String, Box<[u8]>)>() + header.name.capacity() + header.value.len()
+    });
+    lines.sum()
 }
 
 struct Session {
@@ -51,20 +83,24 @@ impl Doorway {
 
     /// These backends were asked.
     pub(crate) fn wait(&mut self, number: u64, key: OpeningKey, asked: &[Arc<dyn Line>]) {
-        if self.waiting.len() >= OPENINGS_MAX {
-            self.waiting.pop_first();
+        if self.waiting.len() >= OPENINGS_MAX
+            && let Some((_, oldest)) = self.waiting.pop_first()
+        {
+            self.bytes -= oldest.said.bytes;
         }
         let waiting = Waiting {
             key,
             silent: asked.to_vec(),
-            let_in: LetIn::default(),
+            said: Said::default(),
         };
         self.waiting.insert(number, waiting);
     }
 
     /// Nobody decides about it.
     pub(crate) fn give_up(&mut self, number: u64) -> Option<OpeningKey> {
-        self.waiting.remove(&number).map(|waiting| waiting.key)
+        let waiting = self.waiting.remove(&number)?;
+        self.bytes -= waiting.said.bytes;
+        Some(waiting.key)
     }
 
     /// A backend has decided. It is the last word if it refuses, or if all others have let the request in.
@@ -72,6 +108,7 @@ impl Doorway {
         &mut self,
         line: &Arc<dyn Line>,
         verdict: proto::Verdict,
+        now_ms: u64,
     ) -> Option<(OpeningKey, Opening)> {
         let number = verdict.opening;
         let waiting = self.waiting.get_mut(&number)?;
@@ -81,47 +118,80 @@ impl Doorway {
             .iter()
             .position(|other| is_same(other, line))?;
         let line = waiting.silent.swap_remove(at);
-        let decision = as_decision(&verdict);
-        if verdict.admit {
-            waiting.let_in.lines.push(line);
-            waiting.let_in.verdicts.push(verdict);
-            if !waiting.silent.is_empty() {
-                return None;
-            }
-            let Waiting { key, let_in, .. } = self.waiting.remove(&number)?;
-            self.keep(key, let_in);
-            return Some((key, decision));
+        let is_last = waiting.silent.is_empty();
+        if !verdict.admit {
+            let decision = as_decision(&verdict);
+            return Some((self.give_up(number)?, decision));
         }
-        Some((self.give_up(number)?, decision))
+        let bytes = weight(&verdict);
+        if !self.has_room(bytes, now_ms) {
+            return Some((self.give_up(number)?, Opening::Unavailable));
+        }
+        self.bytes += bytes;
+        self.waiting.get_mut(&number)?.said.add(line, verdict);
+        if !is_last {
+            return None;
+        }
+        let Waiting { key, said, .. } = self.waiting.remove(&number)?;
+        self.keep(number, key, said, now_ms);
+        Some((key, Opening::Accept))
     }
 
-    fn keep(&mut self, key: OpeningKey, let_in: LetIn) {
-        if self.let_in.len() >= OPENINGS_MAX {
-            self.let_in.clear();
+    /// For what one more verdict says.
+    fn has_room(&mut self, bytes: usize, now_ms: u64) -> bool {
+        loop {
+            let is_full = self.let_in.len() >= OPENINGS_MAX;
+            if !is_full && self.bytes + bytes <= VERDICTS_BYTES_MAX {
+                return true;
+            }
+            let oldest = self.let_in.first_key_value();
+            match oldest.map(|(_, oldest)| (oldest.key, oldest.since_ms)) {
+                Some((key, since_ms)) if since_ms + LET_IN_MS <= now_ms => self.forget(key),
+                _ => return false,
+            }
         }
-        self.let_in.insert(key, let_in);
+    }
+
+    fn keep(&mut self, number: u64, key: OpeningKey, said: Said, now_ms: u64) {
+        // What is left of an earlier request of the same connection.
+        self.forget(key);
+        self.numbers.insert(key, number);
+        let let_in = LetIn {
+            key,
+            since_ms: now_ms,
+            said,
+        };
+        self.let_in.insert(number, let_in);
     }
 
     /// The request is gone: nobody joins by it.
     pub(crate) fn forget(&mut self, key: OpeningKey) {
-        self.let_in.remove(&key);
+        self.take(key);
+    }
+
+    fn take(&mut self, key: OpeningKey) -> Option<(u64, Said)> {
+        let number = self.numbers.remove(&key)?;
+        let said = self.let_in.remove(&number)?.said;
+        self.bytes -= said.bytes;
+        Some((number, said))
     }
 
     /// The request opens its session now.
     pub(crate) fn answer(&mut self, key: OpeningKey, sid: &str, headers: &mut AnswerHeaders) {
-        let Some(LetIn { lines, verdicts }) = self.let_in.remove(&key) else {
+        let Some((number, said)) = self.take(key) else {
             return;
         };
-        for verdict in &verdicts {
-            add_lines(verdict, headers);
+        for (name, value) in &said.headers {
+            // The backend has checked them.
+            let _ = headers.add(name, value);
         }
-        if let (Some(sid), Some(first)) = (Id20::decode(sid.as_bytes()), verdicts.first()) {
+        if let Some(sid) = Id20::decode(sid.as_bytes()) {
             if self.sessions.len() >= NEWCOMERS_MAX {
                 self.sessions.clear();
             }
             let session = Session {
-                number: first.opening,
-                untold: lines,
+                number,
+                untold: said.lines,
             };
             self.sessions.insert(sid, session);
         }
@@ -152,17 +222,9 @@ fn is_same(one: &Arc<dyn Line>, other: &Arc<dyn Line>) -> bool {
     Arc::ptr_eq(one, other)
 }
 
-fn add_lines(verdict: &proto::Verdict, headers: &mut AnswerHeaders) {
-    for line in &verdict.headers {
-        // The backend has checked them.
-        let _ = headers.add(&line.name, &line.value);
-    }
-}
-
-/// What a verdict means for its request.
+/// What a verdict that lets nobody in means for its request.
 fn as_decision(verdict: &proto::Verdict) -> Opening {
     match verdict {
-        _ if verdict.admit => Opening::Accept,
         proto::Verdict { status: 0, .. } => Opening::Refuse(verdict.message.clone()),
         _ => own_answer(verdict).unwrap_or_else(|| Opening::Refuse(verdict.message.clone())),
     }
@@ -170,7 +232,10 @@ fn as_decision(verdict: &proto::Verdict) -> Opening {
 
 fn own_answer(verdict: &proto::Verdict) -> Option<Opening> {
     let mut headers = AnswerHeaders::default();
-    add_lines(verdict, &mut headers);
+    for line in &verdict.headers {
+        // The backend has checked them.
+        let _ = headers.add(&line.name, &line.value);
+    }
     let status = u16::try_from(verdict.status).ok()?;
     let answer = OwnAnswer::new(status, headers, verdict.body.to_vec())?;
     Some(Opening::Answer(Box::new(answer)))

@@ -9,6 +9,7 @@ import type { Dispatcher } from "./dispatch.js";
 import type { Link } from "./link.js";
 import type { Sum } from "./local.js";
 import type { Answers, Found, Target } from "./messages.js";
+import { isText, joinable, texts } from "./names.js";
 import type { Packet } from "./parser.js";
 import { only } from "./worker.js";
 import type { Worker } from "./worker.js";
@@ -199,8 +200,9 @@ export class SockeyeAdapter extends Adapter {
   #target(opts: BroadcastOptions): Target | undefined {
     const namespace = this.nsp.name;
     if (!opts.flags?.local) {
-      const rooms = namesOf(opts.rooms);
-      return { namespace, rooms, except: namesOf(opts.except), all: rooms.length === 0 };
+      const rooms = texts(opts.rooms ?? []);
+      const all = !opts.rooms?.size;
+      return all || rooms.length > 0 ? { namespace, rooms, except: texts(opts.except ?? []), all } : undefined;
     }
     const rooms = this.#matching(opts).map(({ id }) => id);
     return rooms.length > 0 ? { namespace, rooms, except: [] } : undefined;
@@ -211,12 +213,13 @@ export class SockeyeAdapter extends Adapter {
   override addAll(id: SocketId, rooms: Set<Room>): void {
     const member = this.#worker.member(id);
     const before = this.sids.get(id);
-    const fresh = [...rooms].filter((room) => room !== id && !before?.has(room));
+    const wanted = [...rooms].filter((room) => room !== id && !before?.has(room));
+    const fresh = joinable(wanted);
     // Those of a socket that moves here were joined long ago.
     const moves = member?.past !== undefined && before === undefined;
     const joins = member && fresh.length > 0 && !moves;
     if (joins && member.command({ join: { of: only(member), rooms: fresh.map(String) } }) === undefined) return;
-    super.addAll(id, rooms);
+    super.addAll(id, fresh.length === wanted.length ? rooms : new Set([...rooms].filter(isText)));
   }
 
   override del(id: SocketId, room: Room): void {
@@ -239,13 +242,17 @@ export class SockeyeAdapter extends Adapter {
 
   override addSockets(opts: BroadcastOptions, rooms: Room[]): void {
     const of = this.#target(opts);
-    const refused = of && this.#worker.everywhere(of, (of) => ({ join: { of, rooms: rooms.map(String) } }));
-    for (const id of this.#reached(opts, refused)) super.addAll(id, new Set(rooms));
+    const joins = joinable(rooms);
+    if (joins.length === 0) return;
+    const refused = of && this.#worker.everywhere(of, (of) => ({ join: { of, rooms: joins.map(String) } }));
+    for (const id of this.#reached(opts, refused)) super.addAll(id, new Set(joins));
   }
 
   override delSockets(opts: BroadcastOptions, rooms: Room[]): void {
     const of = this.#target(opts);
-    const refused = of && this.#worker.everywhere(of, (of) => ({ leave: { of, rooms: rooms.map(String) } }));
+    const leaves = texts(rooms);
+    if (leaves.length === 0) return;
+    const refused = of && this.#worker.everywhere(of, (of) => ({ leave: { of, rooms: leaves } }));
     for (const id of this.#reached(opts, refused)) for (const room of rooms) if (room !== id) super.del(id, room);
   }
 
@@ -349,7 +356,8 @@ export class SockeyeAdapter extends Adapter {
 
   override fetchSockets(opts: BroadcastOptions): Promise<any[]> {
     if (opts.flags?.local) return super.fetchSockets(opts);
-    const of = this.#target(opts) as Target;
+    const of = this.#target(opts);
+    if (!of) return Promise.resolve([]);
     this.#worker.saveAll();
     const timeout_ms = timeoutOf(opts) ?? FETCH_TIMEOUT_MS;
     return new Promise((resolve, reject) => {
@@ -364,13 +372,6 @@ export class SockeyeAdapter extends Adapter {
       this.#worker.inquire(of, (query, of) => ({ fetch: { query, of, timeout_ms } }), FOUND, timeout_ms, done, reject);
     });
   }
-}
-
-/** Programs name rooms, and may do so by numbers. */
-function namesOf(rooms: Set<Room> | undefined): string[] {
-  const names: string[] = [];
-  if (rooms) for (const room of rooms) names.push(String(room));
-  return names;
 }
 
 /** On callbacks for acks: takes the error, if none will come. */

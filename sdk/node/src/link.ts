@@ -115,6 +115,8 @@ export interface Handlers {
   late(events: string[], timeout_ms: number): void;
   /** A command is refused, because no message has room for it. */
   oversized(link: Link, command: Command, bytes: number): void;
+  /** An event is refused, because its name is no text. */
+  unsayable(link: Link, event: string): void;
   refused(link: Link, error: Error): void;
   ended(link: Link): void;
 }
@@ -200,6 +202,8 @@ export class Link {
     if (this.#closed) return undefined;
     const bytes = sizeOf(command);
     if (bytes > COMMAND_BYTES_MAX) return void this.#handlers.oversized(this, command, bytes);
+    const named = command.emit ?? command.ask?.emit ?? command.tell;
+    if (named && !named.event.isWellFormed()) return void this.#handlers.unsayable(this, named.event);
     if (this.#keptBytes + bytes > KEPT_BYTES_MAX && mayWait(command)) return this.#refuse();
     this.#keptBytes += bytes;
     this.#unsentBytes += bytes;

@@ -37,7 +37,7 @@ export class Queries {
   ask(send: (query: number) => Sent | undefined, timeout_ms: number, done: (answer: any) => void, failed: (error: Error) => void): void {
     const query = ++this.#numbers;
     const sent = send(query);
-    if (!sent) return failed(new Error("this worker has ended, too much waits for the gateway already, or this is too large for it"));
+    if (!sent) return failed(new Error("this worker has ended, too much waits for the gateway already, or it cannot take this (the console says why)"));
     const due = Date.now() + timeout_ms + LATE_MS;
     this.#open.set(query, { ...sent, trace: traceparent() ?? "", redelivered: eventInfo().redelivered, due, done, failed });
     this.#clock ??= setInterval(() => this.#look(), LOOK_MS).unref();

@@ -133,7 +133,7 @@ export class Server<
     return this.#worker.ready;
   }
 
-  /** Events, joins, leaves and the like that were not sent: 64 MiB waited for a gateway that was away, or one had more than 12 MiB. */
+  /** Events, joins, leaves and the like that were not sent: 64 MiB waited for a gateway that was away, or one had more than 12 MiB, or a name that is no text. */
   get dropped(): number {
     return this.#worker.dropped;
   }

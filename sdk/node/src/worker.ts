@@ -619,7 +619,7 @@ export class Worker implements Owner, Handlers {
     this.#queries.fail(link);
   }
 
-  /** Commands that were not sent, because too much waited for the gateway, or one was too large. */
+  /** Commands that were not sent, because too much waited for the gateway, or one was too large, or named what is no text. */
   dropped = 0;
 
   /** Events that counted as handled although their handlers were not done. */
@@ -646,6 +646,11 @@ export class Worker implements Owner, Handlers {
     if (ack) link.command({ ack: { socket: ack.socket, ack: ack.ack, ...error() } });
     if (reply) link.command({ reply: { told: reply.told, ...error() } });
     if (decision) link.command({ decision: { ...decision, data: "" } });
+  }
+
+  unsayable(_: Link, event: string): void {
+    this.dropped += 1;
+    console.error(`sockeye: cannot send the event ${JSON.stringify(event)}: its name has half of a surrogate pair, which is no text`);
   }
 
   refused(link: Link, error: Error): void {

@@ -19,6 +19,7 @@ use axum::{Extension, Json, Router};
 use identity::keys::Operator;
 use rules::{Message, Wanted};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use types::Target;
@@ -26,7 +27,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use wire::http::query_pairs;
+use wire::http::{query_pairs, undecodable_param};
 
 /// One call.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -523,7 +524,7 @@ impl Asked {
     fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut asked = Self::default();
         asked.of.namespace.push('/');
-        for (name, value) in query_pairs(query.unwrap_or_default()) {
+        for (name, value) in parameters(query)? {
             if !known.contains(&&*name) {
                 let detail = format!("the parameter is not known; known: {}", known.join(", "));
                 return Err(Problem::field(name, detail));
@@ -551,13 +552,24 @@ impl Asked {
     }
 }
 
+/// Two values that are no text would be one: a room that nobody meant.
+fn parameters(
+    query: Option<&str>,
+) -> Result<impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)>, Problem> {
+    let query = query.unwrap_or_default();
+    match undecodable_param(query) {
+        Some(name) => Err(Problem::field(name, "the parameter is no UTF-8")),
+        None => Ok(query_pairs(query)),
+    }
+}
+
 /// The members of a query string, each of which stands once.
 pub(crate) struct Query(std::collections::HashMap<String, String>);
 
 impl Query {
     pub(crate) fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut given = std::collections::HashMap::new();
-        for (name, value) in query_pairs(query.unwrap_or_default()) {
+        for (name, value) in parameters(query)? {
             if !known.contains(&&*name) {
                 let detail = format!("the parameter is not known; known: {}", known.join(", "));
                 return Err(Problem::field(name, detail));

@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 use tonic::codegen::Body as _;
 use types::Target;
 use wire::base64url::Id20;
-use wire::http::query_pairs;
+use wire::http::{query_pairs, undecodable_param};
 
 /// Names of events, rooms and files in the query.
 const NAME_BYTES_MAX: usize = 256;
@@ -235,6 +235,10 @@ async fn next(bodies: &Bodies, body: &mut Incoming) -> Result<Option<Bytes>, Ref
 impl Asked {
     fn read(query: &str) -> Result<Self, Refusal> {
         let mut asked = Self::default();
+        if let Some(name) = undecodable_param(query) {
+            let message = format!("the parameter {name:?} is no UTF-8");
+            return Err(Refusal::new(400, "INVALID_REQUEST", message));
+        }
         for (name, value) in query_pairs(query) {
             let place = match &*name {
                 "namespace" => &mut asked.namespace,

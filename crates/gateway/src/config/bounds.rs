@@ -5,8 +5,12 @@ use super::key::{Key, Profile};
 use super::layer::Layer;
 use super::typed::Section;
 use super::value::{Kind, Value};
+use hub::bounds::ATTACHMENTS_MAX;
 use hub::limits::Limits;
 use std::time::Duration;
+
+/// Thirty days: beyond it a "limit" is a slip of the keyboard.
+pub const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// How a bound is written.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +22,8 @@ enum Unit {
     Count,
     /// 0 = no bound.
     CountOrNone,
+    /// Parsers have room for so many in one packet.
+    Attachments,
 }
 
 /// One bound as a key of the configuration.
@@ -37,8 +43,7 @@ trait Number: Sized {
 }
 
 impl Number for Duration {
-    /// Thirty days: beyond it a "limit" is a slip of the keyboard.
-    const MAX: u64 = 30 * 86_400_000;
+    const MAX: u64 = TIME_MAX.as_millis() as u64;
     fn number(&self) -> u64 {
         u64::try_from(self.as_millis()).unwrap_or(u64::MAX)
     }
@@ -97,7 +102,7 @@ bounds! {
     fragments_max: Count, "Fragments of one WebSocket message.";
     outbox_bytes_max: Bytes, "Unsent bytes per connection; above it `slow_consumer` decides.";
     waiting_bytes_max: BytesOrNone, "Unsent bytes of the whole process, each event counted once per shard however many clients wait for it; 0 = any number. Above it, what may wait for one connection shrinks to 16 KiB.";
-    attachments_max: Count, "Binary attachments of one Socket.IO packet.";
+    attachments_max: Attachments, "Binary attachments of one Socket.IO packet.";
     poll_packets_max: Count, "Packets in one long-polling answer to a client that is not JavaScript's, by its User-Agent (python-engineio refuses more than 16).";
     post_packets_max: Count, "Packets in one POST body of a polling client.";
     rooms_per_socket_max: Count, "Rooms that one socket may be in.";
@@ -123,6 +128,16 @@ bounds! {
     tls_handshakes_per_turn: Count, "Steps of TLS handshakes after each turn; they also get no more time than the turn took, or one step.";
 }
 
+/// Keys whose time is longer than that.
+pub fn too_long(layer: &Layer) -> Vec<String> {
+    let keys = all()
+        .into_iter()
+        .map(|bound| format!("limits.{}", bound.name));
+    let is_long =
+        |key: &String| matches!(layer.value(key), Some(Value::Duration(time)) if *time > TIME_MAX);
+    keys.filter(is_long).collect()
+}
+
 fn bound<T: Number>(name: &'static str, unit: Unit, default: &T, doc: &'static str) -> Bound {
     let number = default.number();
     let (kind, default) = match unit {
@@ -135,6 +150,13 @@ fn bound<T: Number>(name: &'static str, unit: Unit, default: &T, doc: &'static s
             Kind::Integer {
                 min: u64::from(matches!(unit, Unit::Count)),
                 max: T::MAX,
+            },
+            Value::Integer(number),
+        ),
+        Unit::Attachments => (
+            Kind::Integer {
+                min: 1,
+                max: ATTACHMENTS_MAX as u64,
             },
             Value::Integer(number),
         ),
@@ -160,7 +182,7 @@ impl Bound {
 
 fn read<T: Number>(layer: &Layer, name: &str) -> Option<T> {
     match layer.value(&format!("limits.{name}"))? {
-        Value::Duration(duration) => T::from_number(duration.number().min(T::MAX)),
+        Value::Duration(duration) => T::from_number(duration.number()),
         Value::Size(number) | Value::Integer(number) => T::from_number(*number),
         _ => None,
     }
@@ -188,5 +210,18 @@ mod tests {
         assert_eq!(limits.conns_max, 7);
         assert_eq!(limits.close_timeout, Duration::from_millis(250));
         assert_eq!(limits.fragments_max, Limits::default().fragments_max);
+    }
+
+    /// Parsers refuse an eleventh attachment whatever is configured.
+    #[test]
+    fn more_attachments_than_parsers_take_were_configured() {
+        let mut bounds = all().into_iter();
+        let bound = bounds.find(|bound| bound.name == "attachments_max");
+        let kind = bound.expect("a bound").kind;
+        assert_eq!(kind.read_bare("10"), Ok(Value::Integer(10)));
+        assert_eq!(
+            kind.read_bare("11"),
+            Err("a whole number from 1 to 10 is needed, not \"11\"".to_owned())
+        );
     }
 }

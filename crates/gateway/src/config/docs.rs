@@ -176,7 +176,8 @@ const MARKDOWN_INTRO: &str = r#"
 Every key has a default. Settings come in layers; each layer wins over the ones before it:
 
 1. built-in defaults, then those of the profile;
-2. one TOML file: `--config FILE` or `SOCKEYE_CONFIG`; without either, `sockeye.toml` of the working directory if there is one;
+2. one TOML file: `--config FILE` or `SOCKEYE_CONFIG`; without either, `sockeye.toml` of the working directory if there is one. A pipe (`--config <(…)`)
+   is read to its end, and one by which nothing comes is an error;
 3. the environment: `SOCKEYE__SECTION__KEY`, such as `SOCKEYE__SOCKETIO__PING_INTERVAL=10s` (lists are separated by commas; namespaces can only be set in the file, and a
    backend's keys only where the file has its table: `SOCKEYE__BACKENDS__SHOP__SECRET`);
 4. flags: `--listen`, `--admin`, `--shards`, `--profile`, `--node`.

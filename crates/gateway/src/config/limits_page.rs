@@ -91,15 +91,22 @@ fn fixed() -> [Row; 18] {
 }
 
 /// Those of what operators name.
-fn of_files() -> [Row; 1] {
-    [(
-        "bytes of a configuration, and of a file with certificates or credentials that it names",
-        format!(
-            "{}, {}",
-            size(files::CONFIGURATION_BYTES_MAX),
-            size(files::BYTES_MAX)
+fn of_files() -> [Row; 2] {
+    let seconds = [files::WRITER_MAX, files::SILENCE_MAX].map(|time| time.as_secs());
+    [
+        (
+            "bytes of a configuration, and of a file with certificates or credentials that it names",
+            format!(
+                "{}, {}",
+                size(files::CONFIGURATION_BYTES_MAX),
+                size(files::BYTES_MAX)
+            ),
         ),
-    )]
+        (
+            "time until such a file that is a pipe has a writer, and between its words",
+            format!("{} s, {} s", seconds[0], seconds[1]),
+        ),
+    ]
 }
 
 /// Those of messages of workers.
@@ -245,7 +252,7 @@ fn of_rooms() -> [Row; 9] {
 }
 
 /// Those of requests for sessions about which workers decide, and of CONNECTs.
-fn of_openings() -> [Row; 4] {
+fn of_openings() -> [Row; 5] {
     let shard = grouped(rules::bounds::OPENINGS_MAX);
     let joins = format!(
         "{} of each backend, {} of each shard",
@@ -260,6 +267,10 @@ fn of_openings() -> [Row; 4] {
         (
             "requests for sessions that wait for a worker's verdict",
             format!("half of `queue_max`, and {shard} of each shard"),
+        ),
+        (
+            "bytes of header lines in verdicts on requests that wait for another backend's",
+            format!("{} of each shard", size(rules::bounds::VERDICTS_BYTES_MAX)),
         ),
         (
             "clients that a worker let in and that have not joined",

@@ -117,9 +117,10 @@ fn inspect(request: &Request) -> Result<Inputs, Problems> {
             }
         }
     };
-    let env = std::env::vars_os()
-        .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
-        .collect();
+    let (env, problems) = variables::texts(std::env::vars_os());
+    if !problems.is_empty() {
+        return Err(Problems(problems));
+    }
     Ok(Inputs {
         file,
         env,

@@ -265,6 +265,8 @@ fn settings_are_checked_against_each_other() {
     assert!(problem("[plain]\npath = \"/socket.io/x\"").contains("below socketio.path"));
     assert!(problem("[socketio]\npath = \"/socket.io\"").contains("must look like"));
     assert!(problem("[socketio]\nping_timeout = \"0s\"").contains("longer than zero"));
+    // It was 30 days without a word.
+    assert!(problem("[limits]\nclose_timeout = \"31d\"").contains("must be at most \"30d\""));
     assert!(problem("[plain]\nmax_payload = \"2MiB\"").contains("outbox_bytes_max (1MiB)"));
     assert!(problem("[plain]\nmax_payload = \"0B\"").contains("\"1B\""));
     assert!(problem("[log]\nlevel = \"x=y=z\"").contains("log level"));

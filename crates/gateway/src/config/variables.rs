@@ -5,11 +5,33 @@ use super::keys::{ALSO_KNOWN, KEYS};
 use super::layer::{Layer, Path, Source};
 use super::problem::Problem;
 use super::raw;
+use std::ffi::OsString;
 use units::nearest;
 
 const PREFIX: &str = "SOCKEYE__";
 /// The only variable that is no setting.
 pub const CONFIG_FILE: &str = "SOCKEYE_CONFIG";
+
+/// Those of the environment that are text. Others are nobody's settings, unless their names say so.
+pub fn texts(
+    env: impl Iterator<Item = (OsString, OsString)>,
+) -> (Vec<(String, String)>, Vec<Problem>) {
+    let (mut texts, mut problems) = (Vec::new(), Vec::new());
+    for (name, text) in env {
+        let shown = name.to_string_lossy().into_owned();
+        match (name.into_string(), text.into_string()) {
+            (Ok(name), Ok(text)) => texts.push((name, text)),
+            _ if shown.starts_with(PREFIX) => {
+                problems.push(Problem::new(
+                    &Source::Env(shown),
+                    "cannot use it: it is no UTF-8",
+                ));
+            }
+            _ => {}
+        }
+    }
+    (texts, problems)
+}
 
 /// `SOCKEYE__SOCKETIO__PING_INTERVAL=5s`. Names chosen by the operator do not survive in the name
 /// of a variable, so namespaces and events are for the file only. A backend of the file is found by its name: secrets are not for files.
@@ -135,9 +157,27 @@ fn meant(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::config::value::Value;
+    use std::os::unix::ffi::OsStringExt;
 
     fn env(name: &str, text: &str) -> (String, String) {
         (name.to_owned(), text.to_owned())
+    }
+
+    #[test]
+    fn a_setting_that_is_no_text_was_left_out_without_a_word() {
+        let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        let all = [
+            (bytes(b"SOCKEYE__AUTH__SECRET"), bytes(b"caf\xe9")),
+            (bytes(b"SOCKEYE__LOG__\xff"), bytes(b"info")),
+            (bytes(b"OTHER"), bytes(b"\xff")),
+            (bytes(b"PATH"), bytes(b"/bin")),
+        ];
+        let (texts, problems) = texts(all.into_iter());
+        assert_eq!(texts, [env("PATH", "/bin")]);
+        let shown: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let expected = ["AUTH__SECRET", "LOG__\u{fffd}"]
+            .map(|name| format!("environment SOCKEYE__{name}: cannot use it: it is no UTF-8"));
+        assert_eq!(shown, expected);
     }
 
     #[test]

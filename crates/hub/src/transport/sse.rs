@@ -11,7 +11,7 @@ use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
 use crate::transport::{begin, door};
 use wire::engineio::RequestError;
-use wire::http::{Head, Method};
+use wire::http::{self, Head, Method};
 
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
 
@@ -42,6 +42,11 @@ pub(crate) fn stream_request(stage: &mut Stage, conn: ConnId, head: &Head<'_>) {
     if !takes_events(head) {
         let text = "Accept must allow text/event-stream";
         return refuse_stream_request(&mut stage.parts, conn, head, 406, b"", text);
+    }
+    // Two rooms whose names are no text would be one room.
+    if let Some(name) = http::undecodable_param(head.query) {
+        let text = format!("the parameter {name:?} is no UTF-8");
+        return refuse_stream_request(&mut stage.parts, conn, head, 400, b"", &text);
     }
     // RFC 9110 §9.3.2: HEAD gets the header lines of a GET, and no content.
     if head.method == Method::Head {

@@ -19,5 +19,5 @@ pub use forwarded::{forwarded, x_forwarded_for};
 pub use head::is_token;
 pub(crate) use head::is_token_byte;
 pub use head::{Expectation, Head, HeadError, Method, parse_head};
-pub use query::{query_pairs, query_param};
+pub use query::{query_pairs, query_param, undecodable_param};
 pub use response::{CONTINUE, Response, reason};

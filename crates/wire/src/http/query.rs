@@ -21,10 +21,27 @@ pub fn query_pairs(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, s
         })
 }
 
+/// The name of the first parameter that is no UTF-8 once it is decoded. Two such values would be one text.
+pub fn undecodable_param(query: &str) -> Option<Cow<'_, str>> {
+    let is_text =
+        |text: &str| unescape(text).is_none_or(|bytes| std::str::from_utf8(&bytes).is_ok());
+    let mut pairs = query.split('&');
+    let pair = pairs.find(|pair| !is_text(pair))?;
+    Some(decode(pair.split_once('=').map_or(pair, |(name, _)| name)))
+}
+
 fn decode(text: &str) -> Cow<'_, str> {
-    let Some(first) = memchr::memchr2(b'%', b'+', text.as_bytes()) else {
+    let Some(bytes) = unescape(text) else {
         return Cow::Borrowed(text);
     };
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Cow::Owned(text)
+}
+
+/// `None`: nothing is escaped.
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let first = memchr::memchr2(b'%', b'+', text.as_bytes())?;
     let (plain, mut rest) = text.as_bytes().split_at(first);
     let mut bytes = Vec::with_capacity(text.len());
     bytes.extend_from_slice(plain);
@@ -42,9 +59,7 @@ fn decode(text: &str) -> Cow<'_, str> {
             _ => bytes.push(byte),
         }
     }
-    let text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    Cow::Owned(text)
+    Some(bytes)
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -79,6 +94,22 @@ mod tests {
             query_param("sid=abc", "sid"),
             Some(Cow::Borrowed("abc"))
         ));
+    }
+
+    #[test]
+    fn a_parameter_that_is_no_text_is_named() {
+        for (query, name) in [
+            ("room=%ff&a=1", Some("room")),
+            ("a=1&%72oom=x%C3", Some("room")),
+            ("a=1&b=2&x%ff=1", Some("x\u{fffd}")),
+            ("%80", Some("\u{fffd}")),
+            // Half of a surrogate pair, as CESU-8 has it.
+            ("room=%ed%a0%80", Some("room")),
+            ("room=%C3%BC&a=%ef%bf%bd&b=+%zz%&&", None),
+            ("", None),
+        ] {
+            assert_eq!(undecodable_param(query).as_deref(), name, "{query}");
+        }
     }
 
     #[test]

@@ -137,12 +137,12 @@ class Socket(Operator):
         return redelivered()
 
     def join(self, *rooms: str) -> None:
-        self.rooms.update(rooms)
         super().join(*rooms)
+        self.rooms.update(rooms)
 
     def leave(self, *rooms: str) -> None:
-        self.rooms.difference_update(rooms)
         super().leave(*rooms)
+        self.rooms.difference_update(rooms)
 
     @property
     def others(self) -> Operator:

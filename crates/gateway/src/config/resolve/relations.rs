@@ -1,6 +1,7 @@
 //! Relations between keys: settings that do not go together.
 
 use super::{Resolved, Resolver};
+use crate::config::bounds;
 use crate::config::edges::Listen;
 use crate::config::keys::Settings;
 use crate::config::layer::Path;
@@ -44,6 +45,10 @@ impl Resolver<'_> {
             if time.is_zero() {
                 self.problem_at(&Path::fixed(key), "must be longer than zero");
             }
+        }
+        for key in bounds::too_long(self.layer) {
+            let message = format!("must be at most \"{}\"", format_duration(bounds::TIME_MAX));
+            self.problem_at(&Path::fixed(&key), message);
         }
         for key in [&socketio.max_http_buffer_size, &plain.max_payload] {
             let bytes = key.get();

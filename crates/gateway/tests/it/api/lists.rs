@@ -70,6 +70,29 @@ fn sockets_and_rooms_come_in_pages() {
     );
 }
 
+/// They were all the room U+FFFD.
+#[test]
+fn rooms_that_are_no_text_were_looked_for() {
+    let gateway = gateway();
+    let _members = members(&gateway, "\u{fffd}", 1);
+    for (path, field) in [
+        ("/v1/sockets?room=%ff", "room"),
+        ("/v1/sockets?all=true&namespace=%ff", "namespace"),
+        ("/v1/rooms?prefix=%c3", "prefix"),
+        ("/v1/rooms/%ff/count", "room"),
+        ("/v1/rooms/a/count?namespace=/%ff", "namespace"),
+        ("/v1/node/rooms?contains=%ff", "contains"),
+    ] {
+        let (status, body) = call(&gateway, "GET", path, &Value::Null);
+        assert_eq!(status, 400, "{path}: {body}");
+        assert_eq!(body["field"], field, "{path}: {body}");
+        let detail = body["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains("is no UTF-8"), "{path}: {body}");
+    }
+    let count = get(&gateway, "/v1/rooms/%ef%bf%bd/count");
+    assert_eq!(count["sockets"], 1, "{count}");
+}
+
 /// `sockeye rooms | head -1` ended by a panic, and a disk that was full did, too.
 #[test]
 fn a_reader_that_stopped_ended_a_command_by_a_panic() {

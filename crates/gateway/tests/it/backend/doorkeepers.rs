@@ -131,9 +131,10 @@ fn answers(name: &str, message: ToWorker, handled: &mut u64, seen: &Mutex<Seen>)
 }
 
 fn verdict(name: &str, opening: &proto::Opening) -> proto::Verdict {
+    let is_large = opening.target.contains(&format!("large={name}"));
     let line = proto::Header {
         name: format!("X-{name}"),
-        value: "here".into(),
+        value: "here".repeat(if is_large { 15_000 } else { 1 }).into(),
     };
     proto::Verdict {
         opening: opening.opening,
@@ -219,6 +220,44 @@ fn of_two_backends_that_decide_one_was_asked() {
             .iter()
             .any(|opening| opening.opening == number);
         assert!(known, "{number}");
+    }
+}
+
+/// While one backend is silent, header lines of another waited for 16,384 requests of each shard, however long they were.
+#[test]
+fn verdicts_that_waited_were_counted_and_not_weighed() {
+    const STORM: usize = 700;
+    // Of both shards.
+    const ROOM_FOR: usize = 2 * rules::bounds::VERDICTS_BYTES_MAX / 60_000;
+    let (gateway, workers) = house("openings = true", "openings = true");
+    let kitchen = Doorkeeper::attach(workers, 0, true);
+    let get = "GET /socket.io/?EIO=4&transport=polling&large=kitchen HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut clients = Vec::new();
+    while clients.len() < STORM {
+        let mut client = RawConn::connect(gateway.addr);
+        client.send(get);
+        clients.push(client);
+        // A message of a worker is bounded, too.
+        if clients.len().is_multiple_of(50) {
+            assert!(eventually(PATIENCE, || kitchen.openings() == clients.len()));
+        }
+    }
+    let admitted = "sockeye_backend_openings_total{outcome=\"admitted\"}";
+    assert_eq!(gateway.reaches(admitted, STORM as f64), STORM as f64);
+    let _cellar = Doorkeeper::attach(workers, 1, true);
+    let answers: Vec<_> = clients.iter_mut().map(RawConn::response).collect();
+    let (opened, refused): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == 200);
+    assert!(opened.len() <= ROOM_FOR, "{} waited", opened.len());
+    assert!(opened.len() >= ROOM_FOR / 4, "only {} waited", opened.len());
+    for answer in opened {
+        let line = answer.header("X-kitchen").map(str::len);
+        assert_eq!(line, Some(60_000));
+        assert_eq!(answer.header("X-cellar"), Some("here"));
+    }
+    for answer in refused {
+        assert_eq!(answer.status, 503, "{}", answer.head);
+        assert!(answer.header("Retry-After").is_some(), "{}", answer.head);
     }
 }
 

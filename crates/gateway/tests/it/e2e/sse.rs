@@ -340,6 +340,32 @@ fn requests_that_are_no_streams_are_refused_in_words() {
     );
 }
 
+/// Rooms whose names are no UTF-8 were all the room U+FFFD.
+#[test]
+fn two_rooms_that_are_no_text_were_one() {
+    let gateway = Gateway::start("profile = \"socket.io\"\nserver.shards = 1\n");
+    for (query, name) in [
+        ("room=%ff", "room"),
+        ("room=a&room=%C3", "room"),
+        ("room=%ed%a0%80", "room"),
+        ("room=a&lastEventId=%ff", "lastEventId"),
+    ] {
+        let answer = request(gateway.addr, "GET", &format!("/sse?{query}"), "", "");
+        assert_eq!(answer.status, 400, "{query}");
+        let told = format!("the parameter {name:?} is no UTF-8");
+        assert!(answer.body.contains(&told), "{query}: {}", answer.body);
+    }
+    // It is a character like any other.
+    let mut stream = Stream::to(gateway.addr, "/sse?room=%ef%bf%bd", "");
+    let mut speaker = SocketIo::websocket(gateway.addr, "/", json!({}));
+    assert_eq!(
+        speaker.ask("join", &[json!("\u{fffd}")]),
+        [json!(["\u{fffd}"])]
+    );
+    speaker.emit("one", &[json!(1)]);
+    assert_eq!(stream.message()["payload"], json!(1));
+}
+
 #[test]
 fn a_page_of_another_origin_gets_no_stream() {
     let gateway = Gateway::start(

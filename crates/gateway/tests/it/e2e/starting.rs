@@ -4,6 +4,8 @@ use super::client::SocketIo;
 use crate::harness::{Gateway, PATIENCE, eventually, generator};
 use serde_json::json;
 use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const CONFIG: &str = "profile = \"socket.io\"\n[server]\nshards = 2\npin = false\n";
@@ -214,6 +216,16 @@ fn settings_that_cannot_work_together_passed_the_check() {
     assert_eq!(check(without_page).1, Some(0), "nothing else is there");
 }
 
+/// A packet with an eleventh attachment was refused all the same.
+#[test]
+fn a_number_of_attachments_that_no_parser_takes_was_configured() {
+    let (said, code) = check("[limits]\nattachments_max = 11\n");
+    let needed = "\"limits.attachments_max\": a whole number from 1 to 10 is needed, not 11";
+    assert!(said.contains(":2:") && said.contains(needed), "{said}");
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(check("[limits]\nattachments_max = 10\n").1, Some(0));
+}
+
 /// A full disk ended these commands without a word, and nobody knew why there was no key.
 #[test]
 fn a_verdict_or_a_key_that_nobody_got_was_lost_without_a_word() {
@@ -270,6 +282,61 @@ fn a_configuration_without_an_end_was_read_for_ever() {
         let why = "/dev/zero: it has more than the ";
         assert!(said.contains(why), "{file}{said}");
         assert_eq!(code, Some(1), "{file}{said}");
+    }
+}
+
+/// A start waited for a writer in silence, and what a failed command wrote was an empty configuration.
+#[test]
+fn a_pipe_without_a_writer_was_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("run mkfifo").success());
+    let shown = pipe.display();
+    let nobody = "nobody has written to it for 2 s";
+    for (file, why) in [
+        (format!("[auth]\nsecret_file = \"{shown}\"\n"), nobody),
+        (
+            format!(
+                "[tls]\nlisten = [\"127.0.0.1:0\"]\ncert = [\"{shown}\"]\nkey = [\"{shown}\"]\n"
+            ),
+            nobody,
+        ),
+    ] {
+        let (said, code) = check(&file);
+        assert!(said.contains(why), "{file}{said}");
+        assert_eq!(code, Some(1), "{file}{said}");
+    }
+    let check = |config: &Path, stdin: Option<&str>| {
+        let mut sockeye = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+        sockeye.args(["config", "check", "--config"]).arg(config);
+        sockeye.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = sockeye.stderr(Stdio::piped()).spawn().expect("run sockeye");
+        let mut written = running.stdin.take().expect("a pipe");
+        let text = stdin.unwrap_or_default();
+        written.write_all(text.as_bytes()).expect("written");
+        drop(written);
+        let output = running.wait_with_output().expect("its end");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = check(&pipe, None);
+    let why = format!("{shown}: cannot read the configuration file: {nobody}");
+    assert!(code == Some(1) && said.contains(&why), "{said}");
+    let (code, said) = check(Path::new("/dev/stdin"), None);
+    let why =
+        "/dev/stdin: cannot read the configuration file: it is a pipe, and nothing came by it";
+    assert!(code == Some(1) && said.contains(why), "{said}");
+    // As `<(…)` has it.
+    for path in ["/dev/stdin", "/proc/self/fd/0", "/dev/fd/0"] {
+        let (code, said) = check(Path::new(path), Some(CONFIG));
+        assert_eq!(code, Some(0), "{path}: {said}");
+        let (code, said) = check(Path::new(path), Some("[server]\nshard = 2\n"));
+        assert!(
+            code == Some(1) && said.contains(&format!("{path}:2")),
+            "{said}"
+        );
     }
 }
 

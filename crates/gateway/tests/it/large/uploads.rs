@@ -54,6 +54,7 @@ fn a_stranger_uploads_nothing() {
         ("event=file", &good, 400, "INVALID_REQUEST"),
         ("room=den", &good, 400, "INVALID_REQUEST"),
         ("event=file&room=den&x=1", &good, 400, "INVALID_REQUEST"),
+        ("event=file&room=%ff", &good, 400, "INVALID_REQUEST"),
         ("event=large_message&room=den", &good, 403, "RESERVED_EVENT"),
         ("event=disconnect&room=den", &good, 403, "RESERVED_EVENT"),
         ("event=join&room=den", &good, 403, "FORBIDDEN"),
