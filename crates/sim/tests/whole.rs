@@ -3,7 +3,7 @@
 use sim::whole::{Plan, Report, play};
 
 /// Seeds of every test run.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 1_000;
 
 #[test]
 fn clusters_keep_their_promises() {
