@@ -17,7 +17,8 @@ export function openFront(port, gatewayPort, pages) {
     pipe(socket, far);
     pipe(far, socket);
   });
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => reject(new Error(`cannot open the front door: ${error.message}; end the program that has port ${port}`)));
     server.listen(port, "127.0.0.1", () => resolve(server));
   });
 }

@@ -57,7 +57,7 @@ class Supervised {
       // A pipe of our own. With our stderr, a program that outlives us would keep the reader of our errors waiting.
       child.stderr.pipe(process.stderr, { end: false });
       const began = Date.now();
-      child.on("error", (error) => this.#fail(new Error(`cannot run ${program}: ${error.message}`)));
+      child.on("error", (error) => this.#fail(new Error(`cannot run ${program}: ${error.code === "ENOENT" ? "it is not installed" : error.message}`)));
       child.on("exit", (code) => {
         // A signal is somebody's wish.
         this.#quickEnds = code !== null && Date.now() - began < AT_ONCE_MS ? this.#quickEnds + 1 : 0;

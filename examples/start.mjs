@@ -38,10 +38,13 @@ if (!existsSync(here("../sdk/node/dist/wrapper.mjs"))) execFileSync("npm", ["run
 
 const { GATEWAYS, Stage } = await import("./stage.mjs");
 const { program = "index.js", query = "" } = APPS[app];
-const stage = await Stage.open(`${app}/${program}`, [3001, 3002].slice(0, GATEWAYS));
+const stage = await Stage.open(`${app}/${program}`, [3001, 3002].slice(0, GATEWAYS)).catch((error) => {
+  console.error(error.message);
+  process.exit(1);
+});
 console.log(`\nOpen ${stage.urls.map((url) => `${url}/${query}`).join(" and ")} in two tabs.`);
 const pids = (processes) => processes.map(({ pid }) => pid).join(" and ");
-console.log(`The programs are processes ${pids(stage.workers)}, the gateways ${pids(stage.gateways)}: \`kill -9\` one, and see. Ctrl-C ends all.`);
+console.log(`Processes of the program: ${pids(stage.workers)}, of the gateways: ${pids(stage.gateways)}. \`kill -9\` one, and see. Ctrl-C ends all.`);
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stage.close());
 stage.failed.catch(async (error) => {
   console.error(error.message);

@@ -1,4 +1,5 @@
-//! Links between documents: each relative link names a file, the index of decisions names each decision, that of the pages each page.
+//! Links between documents: each relative link names a file and a heading in it, the index of decisions names each decision, that of
+//! the pages each page.
 
 use crate::repository;
 use anyhow::Result;
@@ -10,13 +11,10 @@ const PAGES: &str = "docs/README.md";
 /// A sentence for each link that leads nowhere, each decision and each page that its index leaves out.
 pub fn broken() -> Result<Vec<String>> {
     let mut broken = Vec::new();
-    for page in pages()? {
+    for page in pages()?.into_iter().chain(guides()?) {
         let text = repository::read(&page.to_string_lossy())?;
-        let folder = page.parent().unwrap_or(Path::new(""));
-        for target in targets(&text) {
-            if !repository::root().join(folder).join(target).exists() {
-                broken.push(format!("{}: no such file: {target}", page.display()));
-            }
+        for link in links(&text) {
+            broken.extend(astray(&page, link)?);
         }
     }
     let folders = [
@@ -46,28 +44,88 @@ pub fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Files that a page links to, without the part behind `#`. Code blocks have no links.
-fn targets(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
+/// The pages beside what they describe.
+fn guides() -> Result<Vec<PathBuf>> {
+    let mut guides = Vec::new();
+    for folder in ["sdk", "examples", "deploy"] {
+        guides.extend(repository::files(folder)?);
+    }
+    guides.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    Ok(guides)
+}
+
+/// What is wrong with a link of a page, if its file or its heading is not there.
+fn astray(page: &Path, link: &str) -> Result<Option<String>> {
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let path = match file {
+        "" => page.to_owned(),
+        file => page.parent().unwrap_or(Path::new("")).join(file),
+    };
+    if !repository::root().join(&path).exists() {
+        return Ok(Some(format!("{}: no such file: {file}", page.display())));
+    }
+    let is_page = path.extension().is_some_and(|extension| extension == "md");
+    if anchor.is_empty() || !is_page {
+        return Ok(None);
+    }
+    let known = anchors(&repository::read(&path.to_string_lossy())?);
+    let is_known = known.iter().any(|name| name == anchor);
+    Ok((!is_known).then(|| format!("{}: no such heading: {link}", page.display())))
+}
+
+/// Names of a page's headings in addresses, and those that it gives itself. A heading whose name is taken has a number behind it.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    let headings = prose(text).into_iter().filter(|line| line.starts_with('#'));
+    for heading in headings {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let name = kept.collect::<String>().replace(' ', "-");
+        let before = found.iter().filter(|(known, _)| *known == name).count();
+        found.push((name, before));
+    }
+    let numbered = found.into_iter().map(|(name, before)| match before {
+        0 => name,
+        _ => format!("{name}-{before}"),
+    });
+    let lines = prose(text).into_iter();
+    let given = lines.flat_map(|line| line.split("<a id=\"").skip(1));
+    let given = given.filter_map(|rest| rest.split('"').next());
+    numbered.chain(given.map(str::to_owned)).collect()
+}
+
+/// The lines that are not of code blocks.
+fn prose(text: &str) -> Vec<&str> {
     let mut in_code = false;
+    let mut found = Vec::new();
     for line in text.lines() {
         if line.trim_start().starts_with("```") {
             in_code = !in_code;
         }
-        if in_code {
-            continue;
+        if !in_code {
+            found.push(line);
         }
-        let links = line.split("](").skip(1);
-        let links = links.filter_map(|rest| rest.split(')').next());
-        found.extend(links.filter_map(file_of));
     }
     found
 }
 
-fn file_of(link: &str) -> Option<&str> {
-    let file = link.split('#').next()?;
-    let elsewhere = link.contains("://") || link.starts_with("mailto:");
-    (!file.is_empty() && !elsewhere).then_some(file)
+/// What a page links to in this repository.
+fn links(text: &str) -> Vec<&str> {
+    let lines = prose(text).into_iter();
+    let links = lines.flat_map(|line| line.split("](").skip(1));
+    let links = links.filter_map(|rest| rest.split(')').next());
+    links
+        .filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
+        .collect()
+}
+
+/// Files that a page links to, without the part behind `#`.
+fn targets(text: &str) -> Vec<&str> {
+    let links = links(text).into_iter();
+    let files = links.filter_map(|link| link.split('#').next());
+    files.filter(|file| !file.is_empty()).collect()
 }
 
 fn unlisted(index: &str, text: &str, names: &[String]) -> Vec<String> {
@@ -98,6 +156,26 @@ mod tests {
     fn files_are_told_from_addresses_and_code() {
         let page = "[a](b.md#c), ![d](e/f.svg) [g](https://h) [i](#j)\n```\n[k](l.md)\n```\n";
         assert_eq!(targets(page), ["b.md", "e/f.svg"]);
+    }
+
+    /// A merge lost a section of docs/protocol.md, and two pages linked to it all the same.
+    #[test]
+    fn a_link_to_a_heading_that_is_gone_is_found() {
+        let page = "# One page\n```\n# no heading\n```\n## It's `here`\n## Twice\n## Twice\n<a id=\"place\"></a>\n";
+        assert_eq!(
+            anchors(page),
+            ["one-page", "its-here", "twice", "twice-1", "place"]
+        );
+        let of = |link: &str| astray(Path::new("docs/README.md"), link).expect("readable");
+        assert_eq!(of("protocol.md#coming-back"), None);
+        assert_eq!(of("#start"), None);
+        let gone = of("protocol.md#coming-home").expect("a sentence");
+        assert_eq!(
+            gone,
+            "docs/README.md: no such heading: protocol.md#coming-home"
+        );
+        let gone = of("nowhere.md#start").expect("a sentence");
+        assert_eq!(gone, "docs/README.md: no such file: nowhere.md");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl<'a> Door<'a> {
         let url = format!("http://{}{path}", self.addr);
         let answer = self.exchange(method, path, body);
         let answer = answer
-            .with_context(|| format!("cannot ask {url} (server.admin of this configuration)"))?;
+            .with_context(|| format!("cannot ask {url} (server.admin of this configuration; --admin names another gateway)"))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
         let line = head.lines().next().unwrap_or_default();
         let status = line.split(' ').nth(1).unwrap_or_default();
@@ -115,7 +115,7 @@ impl<'a> Door<'a> {
         };
         let opened = opened();
         let (head, mut lines) = opened
-            .with_context(|| format!("cannot ask {url} (server.admin of this configuration)"))?;
+            .with_context(|| format!("cannot ask {url} (server.admin of this configuration; --admin names another gateway)"))?;
         let status = head.split(' ').nth(1).unwrap_or_default();
         if !status.starts_with('2') {
             let mut body = String::new();

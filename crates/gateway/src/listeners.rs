@@ -93,17 +93,18 @@ fn refused(addr: SocketAddr, setting: &str, error: &io::Error) -> anyhow::Error 
     if error.kind() != io::ErrorKind::AddrInUse {
         return anyhow!("{message}");
     }
-    let flag = match setting {
-        "server.listen" => "--listen",
-        "server.admin" => "--admin",
+    let (flag, step) = match setting {
+        "server.listen" => ("--listen", 1),
+        // Behind 9090 is the port of workers in every example.
+        "server.admin" => ("--admin", 2),
         _ => return anyhow!("{message}; another program has this port: choose another one"),
     };
-    let port = addr.port().checked_add(1).unwrap_or(3_001);
+    let port = addr.port().checked_add(step).unwrap_or(3_001);
     let other = match addr.ip().is_unspecified() {
         true => format!(":{port}"),
         false => SocketAddr::new(addr.ip(), port).to_string(),
     };
-    anyhow!("{message}; another program has this port: try `sockeye {flag} {other}`")
+    anyhow!("{message}; another program has this port: add `{flag} {other}` to the command")
 }
 
 fn open(addr: SocketAddr) -> io::Result<TcpListener> {

@@ -67,7 +67,7 @@ impl Workers {
             false => drop(self.host.log.suppressed.fetch_add(1, Ordering::Relaxed)),
         }
         Status::unauthenticated(
-            "cannot attach: no backend of this name has this key (metadata `authorization: Bearer KEY`)",
+            "cannot attach: no backend of this name has this key; its entry goes into backends.NAME.api_keys (metadata `authorization: Bearer KEY`)",
         )
     }
 

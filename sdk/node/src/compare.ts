@@ -59,7 +59,7 @@ function refuseAdapter({ adapter, connectionStateRecovery }: Options): void {
   const called = ownMethods(adapter)?.filter((name) => !IDLE.has(name) || (connectionStateRecovery && name !== "constructor"));
   if (called?.length === 0) return;
   const which = called ? `the option \`adapter\` with a \`${String(called[0])}\` of its own` : "the option `adapter`";
-  throw new Unsupported(which, "the gateway is the cluster; set [cluster] in the gateway's configuration");
+  throw new Unsupported(which, "the gateway is the cluster: leave it out, and set [cluster] in the gateway's configuration for several nodes");
 }
 
 function refuseCors({ cors }: Options): void {

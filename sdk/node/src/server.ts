@@ -187,7 +187,7 @@ export class Server<
   override adapter(adapter?: AdapterConstructor): any {
     // Socket.IO's constructor sets ours by this.
     if (adapter && !((adapter as { prototype?: unknown }).prototype instanceof SockeyeAdapter)) {
-      throw new Unsupported("io.adapter", "the gateway is the cluster; set [cluster] in the gateway's configuration");
+      throw new Unsupported("io.adapter", "the gateway is the cluster: leave it out, and set [cluster] in the gateway's configuration for several nodes");
     }
     return adapter ? super.adapter(adapter) : super.adapter();
   }

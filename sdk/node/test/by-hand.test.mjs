@@ -223,7 +223,7 @@ test("an adapter is taken whose methods nobody would call, and any other is refu
   }
   const own = { gateway: plain.workers, key: plain.key, backend: "kitchen" };
   const refused = (options, error) => assert.throws(() => new Server({ ...own, ...options }), (thrown) => thrown.code === "SOCKEYE_UNSUPPORTED" && error.test(thrown.message));
-  refused({ adapter: Sends }, /the option `adapter` with a `broadcast` of its own with @sockeye\/server: the gateway is the cluster/);
+  refused({ adapter: Sends }, /the option `adapter` with a `broadcast` of its own with @sockeye\/server: the gateway is the cluster: leave it out/);
   refused({ adapter: () => {} }, /the option `adapter` with/);
   refused({ adapter: class {} }, /the option `adapter` with/);
   refused({ adapter: Saves, connectionStateRecovery: {} }, /with a `persistSession` of its own/);

@@ -16,7 +16,7 @@ const unused = { gateway: "127.0.0.1:1", key: "k", backend: "b" };
 test("io.adapter() took an adapter, and ids and rooms were broken", async () => {
   const io = new Server(unused);
   const own = io.adapter();
-  assert.throws(() => io.adapter(() => {}), /cannot use io.adapter with @sockeye\/server: the gateway is the cluster/);
+  assert.throws(() => io.adapter(() => {}), /cannot use io.adapter with @sockeye\/server: the gateway is the cluster: leave it out/);
   assert.throws(() => io.adapter(class {}), { code: "SOCKEYE_UNSUPPORTED" });
   assert.equal(io.adapter(), own);
   assert.equal(io.of("/later").adapter instanceof own, true);

@@ -146,7 +146,7 @@ test("what is said before the welcome arrives, and a query of a closed server re
 
 test("a worker that is refused says so, and its close() ends", async () => {
   const io = new Server({ gateway: addresses.workers, key: "sockeye_wrong", backend: "kitchen" });
-  await assert.rejects(io.ready, /no backend of this name has this key/);
+  await assert.rejects(io.ready, /no backend of this name has this key; its entry goes into backends.NAME.api_keys/);
   await io.close();
 });
 

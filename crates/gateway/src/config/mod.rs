@@ -41,6 +41,7 @@ use layers::{Inputs, merge};
 use problem::Problem;
 use process::files;
 use resolve::{Machine, resolve};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Used when no file is named and this one lies in the working directory.
@@ -108,7 +109,11 @@ fn inspect(request: &Request) -> Result<Inputs, Problems> {
             match files::text(&path, files::CONFIGURATION_BYTES_MAX) {
                 Ok(text) => Some((name, text)),
                 Err(error) => {
-                    let message = format!("cannot read the configuration file: {error}");
+                    let next = match error.kind() {
+                        ErrorKind::NotFound => "; `sockeye init` writes one",
+                        _ => "",
+                    };
+                    let message = format!("cannot read the configuration file: {error}{next}");
                     return Err(Problems(vec![Problem::new(
                         &Source::WholeFile(name),
                         message,

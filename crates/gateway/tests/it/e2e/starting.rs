@@ -54,8 +54,14 @@ fn a_port_in_use_is_an_error_that_says_so() {
         let log = String::from_utf8_lossy(&output.stderr);
         assert!(log.contains(&format!("cannot listen on {addr}")), "{log}");
         assert!(log.contains("Address already in use"), "{log}");
-        let next = format!("{} ", args[if addr == gateway.addr { 0 } else { 2 }]);
-        assert!(log.contains(&format!("try `sockeye {next}")), "{log}");
+        // The port behind that of operators is that of workers.
+        let (flag, step) = match addr == gateway.addr {
+            true => ("--listen", 1),
+            false => ("--admin", 2),
+        };
+        let port = addr.port().checked_add(step).unwrap_or(3_001);
+        let next = format!("add `{flag} 127.0.0.1:{port}` to the command");
+        assert!(log.contains(&next), "{log}");
         assert!(!log.contains("panic"), "{log}");
     }
     // The one that was there serves on.
@@ -73,7 +79,8 @@ fn a_taken_port_is_told_before_anything_else_begins() {
     let log = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{log}");
     let next = gateway.addr.port().checked_add(1).unwrap_or(3_001);
-    let told = format!("another program has this port: try `sockeye --listen 127.0.0.1:{next}`");
+    let told =
+        format!("another program has this port: add `--listen 127.0.0.1:{next}` to the command");
     assert!(log.contains(&told), "{log}");
     assert!(!log.contains("redis"), "{log}");
 }
@@ -338,6 +345,18 @@ fn a_pipe_without_a_writer_was_waited_for() {
             "{said}"
         );
     }
+}
+
+/// A newcomer in the wrong folder heard only what the system said.
+#[test]
+fn a_configuration_that_is_not_there_names_the_next_step() {
+    let mut sockeye = Command::new(env!("CARGO_BIN_EXE_sockeye"));
+    sockeye.args(["config", "check", "--config", "/nowhere/sockeye.toml"]);
+    let output = sockeye.stdin(Stdio::null()).output().expect("run sockeye");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("No such file"), "{said}");
+    assert!(said.contains("; `sockeye init` writes one"), "{said}");
 }
 
 #[test]
