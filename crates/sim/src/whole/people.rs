@@ -259,7 +259,7 @@ impl World {
         if person.is_away {
             return self.is_not_let_in(name, AGAIN_US);
         }
-        if person.turns > 0 && self.report.troubles > 0 && self.may_return(name) {
+        if person.turns > 0 && self.report.troubles > 0 && person.pid.is_some() {
             // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
             return self.loses_its_node(name, AGAIN_US);
         }
