@@ -31,6 +31,9 @@ impl Resolver<'_> {
         let times = [
             &socketio.ping_interval,
             &socketio.ping_timeout,
+            // Zero is no absence of a bound: nobody could join, and no upgrade would be in time.
+            &socketio.connect_timeout,
+            &socketio.upgrade_timeout,
             &plain.ping_interval,
         ];
         for key in times.into_iter().filter(|key| key.is_zero()) {
@@ -40,10 +43,15 @@ impl Resolver<'_> {
         for (key, time) in [
             ("limits.keep_alive_timeout", hub.limits.keep_alive_timeout),
             ("limits.message_timeout", hub.limits.message_timeout),
+            ("limits.handshake_timeout", hub.limits.handshake_timeout),
         ] {
             if time.is_zero() {
                 self.problem_at(&Path::fixed(key), "must be longer than zero");
             }
+        }
+        if hub.limits.read_bytes_per_turn > MAX_PAYLOAD_BYTES {
+            let message = "must be \"256MiB\" or less: each thread has a buffer of this size";
+            self.problem_at(&Path::fixed("limits.read_bytes_per_turn"), message);
         }
         for key in [&socketio.max_http_buffer_size, &plain.max_payload] {
             let bytes = key.get();
