@@ -70,6 +70,28 @@ fn sockets_and_rooms_come_in_pages() {
     );
 }
 
+/// The last value counted, so that a caller that gave two namespaces got a list of one of them without a word.
+#[test]
+fn a_list_with_a_parameter_that_was_given_twice_was_answered() {
+    let gateway = gateway();
+    for (query, field) in [
+        ("sockets?all=true&limit=1&limit=2", "limit"),
+        ("sockets?all=false&all=true", "all"),
+        ("rooms?namespace=/none&namespace=/", "namespace"),
+        ("rooms?prefix=a&%70refix=b", "prefix"),
+        ("rooms/a/count?local=true&local=false", "local"),
+    ] {
+        let (status, problem) = call(&gateway, "GET", &format!("/v1/{query}"), &Value::Null);
+        assert_eq!(
+            (status, &problem["field"], &problem["detail"]),
+            (400, &json!(field), &json!("it is given twice")),
+            "{query}"
+        );
+    }
+    let twice = get(&gateway, "/v1/sockets?room=a&room=a&except=b&except=b");
+    assert_eq!(twice["sockets"], json!([]), "lists take each name");
+}
+
 /// `sockeye rooms | head -1` ended by a panic, and a disk that was full did, too.
 #[test]
 fn a_reader_that_stopped_ended_a_command_by_a_panic() {
