@@ -512,6 +512,9 @@ async fn import_history(
     Ok(Json(imported.await?).into_response())
 }
 
+/// Parameters of a query that stand once for each name that they mean.
+const LISTS: [&str; 4] = ["room", "user", "socket", "except"];
+
 /// The members of a query string.
 #[derive(Default)]
 struct Asked {
@@ -524,10 +527,18 @@ impl Asked {
     fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut asked = Self::default();
         asked.of.namespace.push('/');
+<<<<<<< HEAD
         for (name, value) in parameters(query)? {
+=======
+        let mut given = std::collections::HashSet::new();
+        for (name, value) in query_pairs(query.unwrap_or_default()) {
+>>>>>>> ta
             if !known.contains(&&*name) {
                 let detail = format!("the parameter is not known; known: {}", known.join(", "));
                 return Err(Problem::field(name, detail));
+            }
+            if !LISTS.contains(&&*name) && !given.insert(name.to_string()) {
+                return Err(Problem::field(name, "it is given twice"));
             }
             asked.take(&name, value.into_owned())?;
         }

@@ -38,6 +38,9 @@ const MASK: &str = "***";
 /// Highest node number: every id has room for so many.
 pub const NODE_MAX: u64 = NODES_MAX as u64 - 1;
 
+/// Largest size: sums of two and small multiples of one are far from the end of 64 bits.
+const SIZE_MAX: u64 = 1 << 50;
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Bool(bool),
@@ -59,7 +62,7 @@ impl Kind {
             (Kind::Integer { .. } | Kind::Node, DeValue::Integer(_)) => {
                 self.read_text(&plain(value))
             }
-            (Kind::Size, DeValue::Integer(_)) => plain(value).parse().ok().map(Value::Size),
+            (Kind::Size, DeValue::Integer(_)) => plain(value).parse().ok().and_then(size),
             (Kind::List, DeValue::Array(items)) => {
                 let texts = items
                     .iter()
@@ -95,6 +98,12 @@ impl Kind {
                 let meant = quoted(&units::format_duration(millis));
                 Some(format!("in milliseconds, that is {meant}"))
             }
+            // It is written well, so it is too large.
+            (Kind::Size, DeValue::String(text)) => units::parse_size(text).map(|_| largest_size()),
+            (Kind::Size, DeValue::Integer(_)) => {
+                let bytes = plain(value).parse::<u64>().ok();
+                bytes.map(|_| largest_size())
+            }
             _ => None,
         }
     }
@@ -115,7 +124,7 @@ impl Kind {
                     .then_some(Value::Integer(number))
             }
             Kind::Duration => units::parse_duration(text).map(Value::Duration),
-            Kind::Size => units::parse_size(text).map(Value::Size),
+            Kind::Size => units::parse_size(text).and_then(size),
             Kind::Text => Some(Value::Text(text.to_owned())),
             Kind::Choice(names) => names.contains(&text).then(|| Value::Text(text.to_owned())),
             Kind::List => {
@@ -201,6 +210,15 @@ impl Value {
             Value::Secret(_) => MASK.into(),
         }
     }
+}
+
+/// `None` above [`SIZE_MAX`].
+fn size(bytes: u64) -> Option<Value> {
+    (bytes <= SIZE_MAX).then_some(Value::Size(bytes))
+}
+
+fn largest_size() -> String {
+    format!("{} at most", quoted(&units::format_size(SIZE_MAX)))
 }
 
 /// A TOML basic string.
@@ -321,6 +339,27 @@ mod tests {
         assert!(read(Kind::Integer { min: 0, max: 9 }, "\"7\"").is_err());
         assert!(read(Kind::Node, "1024").is_err());
         assert!(read(Kind::Bool, "\"true\"").is_err());
+    }
+
+    /// The bound of an outbox near the end of 64 bits ended the process when half of it was added.
+    #[test]
+    fn a_size_leaves_room_to_reckon_with() {
+        assert_eq!(
+            read(Kind::Size, "\"1048576GiB\""),
+            Ok(Value::Size(SIZE_MAX))
+        );
+        for toml in [
+            "1_125_899_906_842_625",
+            "18446744073709551615",
+            "\"1048577GiB\"",
+            "\"18446744073709551615B\"",
+        ] {
+            let error = read(Kind::Size, toml).expect_err(toml);
+            assert!(error.ends_with("; \"1048576GiB\" at most"), "{error}");
+        }
+        assert!(Kind::Size.read_bare("1048577GiB").is_err());
+        let error = read(Kind::Size, "-1").expect_err("below zero");
+        assert!(error.ends_with("not -1"), "{error}");
     }
 
     #[test]

@@ -32,6 +32,9 @@ impl Resolver<'_> {
         let times = [
             &socketio.ping_interval,
             &socketio.ping_timeout,
+            // Zero is no absence of a bound: nobody could join, and no upgrade would be in time.
+            &socketio.connect_timeout,
+            &socketio.upgrade_timeout,
             &plain.ping_interval,
         ];
         for key in times.into_iter().filter(|key| key.is_zero()) {
@@ -41,14 +44,21 @@ impl Resolver<'_> {
         for (key, time) in [
             ("limits.keep_alive_timeout", hub.limits.keep_alive_timeout),
             ("limits.message_timeout", hub.limits.message_timeout),
+            ("limits.handshake_timeout", hub.limits.handshake_timeout),
         ] {
             if time.is_zero() {
                 self.problem_at(&Path::fixed(key), "must be longer than zero");
             }
         }
+<<<<<<< HEAD
         for key in bounds::too_long(self.layer) {
             let message = format!("must be at most \"{}\"", format_duration(bounds::TIME_MAX));
             self.problem_at(&Path::fixed(&key), message);
+=======
+        if hub.limits.read_bytes_per_turn > MAX_PAYLOAD_BYTES {
+            let message = "must be \"256MiB\" or less: each thread has a buffer of this size";
+            self.problem_at(&Path::fixed("limits.read_bytes_per_turn"), message);
+>>>>>>> ta
         }
         for key in [&socketio.max_http_buffer_size, &plain.max_payload] {
             let bytes = key.get();
