@@ -527,12 +527,8 @@ impl Asked {
     fn read(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut asked = Self::default();
         asked.of.namespace.push('/');
-<<<<<<< HEAD
-        for (name, value) in parameters(query)? {
-=======
         let mut given = std::collections::HashSet::new();
-        for (name, value) in query_pairs(query.unwrap_or_default()) {
->>>>>>> ta
+        for (name, value) in parameters(query)? {
             if !known.contains(&&*name) {
                 let detail = format!("the parameter is not known; known: {}", known.join(", "));
                 return Err(Problem::field(name, detail));

@@ -50,15 +50,13 @@ impl Resolver<'_> {
                 self.problem_at(&Path::fixed(key), "must be longer than zero");
             }
         }
-<<<<<<< HEAD
         for key in bounds::too_long(self.layer) {
             let message = format!("must be at most \"{}\"", format_duration(bounds::TIME_MAX));
             self.problem_at(&Path::fixed(&key), message);
-=======
+        }
         if hub.limits.read_bytes_per_turn > MAX_PAYLOAD_BYTES {
             let message = "must be \"256MiB\" or less: each thread has a buffer of this size";
             self.problem_at(&Path::fixed("limits.read_bytes_per_turn"), message);
->>>>>>> ta
         }
         for key in [&socketio.max_http_buffer_size, &plain.max_payload] {
             let bytes = key.get();

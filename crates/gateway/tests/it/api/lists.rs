@@ -70,7 +70,6 @@ fn sockets_and_rooms_come_in_pages() {
     );
 }
 
-<<<<<<< HEAD
 /// They were all the room U+FFFD.
 #[test]
 fn rooms_that_are_no_text_were_looked_for() {
@@ -92,7 +91,8 @@ fn rooms_that_are_no_text_were_looked_for() {
     }
     let count = get(&gateway, "/v1/rooms/%ef%bf%bd/count");
     assert_eq!(count["sockets"], 1, "{count}");
-=======
+}
+
 /// The last value counted, so that a caller that gave two namespaces got a list of one of them without a word.
 #[test]
 fn a_list_with_a_parameter_that_was_given_twice_was_answered() {
@@ -113,7 +113,6 @@ fn a_list_with_a_parameter_that_was_given_twice_was_answered() {
     }
     let twice = get(&gateway, "/v1/sockets?room=a&room=a&except=b&except=b");
     assert_eq!(twice["sockets"], json!([]), "lists take each name");
->>>>>>> ta
 }
 
 /// `sockeye rooms | head -1` ended by a panic, and a disk that was full did, too.

@@ -223,7 +223,6 @@ fn settings_that_cannot_work_together_passed_the_check() {
     assert_eq!(check(without_page).1, Some(0), "nothing else is there");
 }
 
-<<<<<<< HEAD
 /// A packet with an eleventh attachment was refused all the same.
 #[test]
 fn a_number_of_attachments_that_no_parser_takes_was_configured() {
@@ -232,7 +231,8 @@ fn a_number_of_attachments_that_no_parser_takes_was_configured() {
     assert!(said.contains(":2:") && said.contains(needed), "{said}");
     assert_eq!(code, Some(1), "{said}");
     assert_eq!(check("[limits]\nattachments_max = 10\n").1, Some(0));
-=======
+}
+
 /// These were called valid. The first ended the process at a client's first poll, the second at the start; with the others nobody got in.
 #[test]
 fn bounds_that_no_gateway_can_live_with_passed_the_check() {
@@ -269,7 +269,6 @@ fn bounds_that_no_gateway_can_live_with_passed_the_check() {
     }
     let largest = "[limits]\noutbox_bytes_max = \"1048576GiB\"\nread_bytes_per_turn = \"256MiB\"\n";
     assert_eq!(check(largest).1, Some(0), "these are the largest");
->>>>>>> ta
 }
 
 /// A full disk ended these commands without a word, and nobody knew why there was no key.
