@@ -18,6 +18,8 @@ export class Member {
   stage: Stage;
   /** Raw JSON of its data, as the gateway has it. */
   said = "{}";
+  /** Members of its data that cannot be JSON. */
+  unsaid?: Set<string>;
   connection: Connection;
   /** Socket.IO works on it. */
   begun = false;

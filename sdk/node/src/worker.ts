@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { Connection } from "./connection.js";
 import type { Owner } from "./connection.js";
 import { decode, decodeEvent, encode } from "./codec.js";
+import { jsonOf } from "./data.js";
 import { Doorway } from "./doorway.js";
 import { Engine } from "./engine.js";
 import { Link } from "./link.js";
@@ -589,8 +590,8 @@ export class Worker implements Owner, Handlers {
     const value = this.#local.data(member.namespace, member.id);
     // Most sockets have none.
     if (value === undefined || (member.said === "{}" && isEmpty(value))) return;
-    const data = JSON.stringify(value) as string | undefined;
-    // Its `toJSON` may give nothing.
+    const data = jsonOf(value, member);
+    // There may be none of it.
     if (data === undefined || data === member.said) return;
     if (member.command({ set_data: { socket: member.id, data } }) !== undefined) member.said = data;
   }
