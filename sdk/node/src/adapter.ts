@@ -231,8 +231,8 @@ export class SockeyeAdapter extends Adapter {
   override delAll(id: SocketId): void {
     const member = this.#worker.member(id);
     const rooms = [...(this.sids.get(id) ?? [])].filter((room) => room !== id);
-    // A socket that ends leaves its rooms by that.
-    if (member?.stage === "in" && rooms.length > 0) member.command({ leave: { of: only(member), rooms: rooms.map(String) } });
+    // A socket that ends leaves its rooms by that. Its client may come back to them, also if a handler closed the connection.
+    if (member?.stage === "in" && member.connection.readyState === "open" && rooms.length > 0) member.command({ leave: { of: only(member), rooms: rooms.map(String) } });
     super.delAll(id);
     this.#worker.abandoned(id);
   }
