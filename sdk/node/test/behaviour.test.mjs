@@ -1,6 +1,7 @@
 // What programs for Socket.IO's own server count on, seen by stock clients and raw requests.
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { get } from "node:http";
 import { after, before, test } from "node:test";
 import { poll, post, stage, until } from "./stage.mjs";
 
@@ -253,6 +254,26 @@ test("`handshake.url` began with /socket.io/ whatever path the gateway has", asy
   await until(() => handshake);
   assert.match(handshake.url, /^\/rt\/\?.*\btable=7\b/);
   client.disconnect();
+});
+
+/** `query.hasOwnProperty("token")` threw, a repeated name was a list, and a second `Authorization` was joined to the first. */
+test("the query and the lines of a handshake were not as Socket.IO's server has them", async () => {
+  let socket;
+  const io = await here.server({}, (io) => io.on("connection", (newcomer) => (socket = newcomer)));
+  const headers = { "user-agent": ["one", "two"], authorization: ["Bearer a", "Bearer b"], cookie: ["a=1", "b=2"], "x-table": ["7", "8"] };
+  const request = get(`${here.url}/socket.io/?EIO=4&transport=polling&table=7&table=8&sort=a+b%2B`, { headers });
+  const [response] = await once(request, "response");
+  const { sid } = JSON.parse((await response.setEncoding("utf8").toArray()).join("").slice(1));
+  await post(here.url, sid, "40");
+  await until(() => socket);
+  const { handshake, request: opening } = socket;
+  const { table, sort } = handshake.query;
+  assert.deepEqual([table, sort, Object.getPrototypeOf(handshake.query)], ["8", "a b+", Object.prototype]);
+  const { "user-agent": agent, authorization, cookie, "x-table": tables } = handshake.headers;
+  assert.deepEqual([agent, authorization, cookie, tables], ["one", "Bearer a", "a=1; b=2", "7, 8"]);
+  assert.deepEqual([opening.httpVersion, opening.httpVersionMajor, opening.httpVersionMinor], ["1.1", 1, 1]);
+  await post(here.url, sid, "1");
+  await end(io);
 });
 
 /** The first socket's admission let the second one in: the first was never said to be gone, and its worker stood still. */
