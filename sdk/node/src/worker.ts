@@ -173,6 +173,7 @@ export class Worker implements Owner, Handlers {
     this.#touched.clear();
     this.#undecided.clear();
     this.#doorway.clear();
+    this.engine.clients = {};
     this.engine.clientsCount = 0;
   }
 
@@ -263,6 +264,7 @@ export class Worker implements Owner, Handlers {
     if (waiting) return void waiting.push({ member, begin });
     if (known) return begin();
     this.#connections.set(key, connection);
+    this.engine.clients[connection.id] = connection;
     this.engine.clientsCount = this.#connections.size;
     this.#undecided.set(connection, [{ member, begin }]);
     if (asked) return this.#decided(connection);
@@ -497,7 +499,8 @@ export class Worker implements Owner, Handlers {
     if (id === undefined) return void member.command({ emit });
     const timeout_ms = timeout ?? PATIENCE_MS;
     const failed = this.#local.waiting(member.namespace, member.id, id) ?? (() => {});
-    if (member.stage !== "in") return failed(new Error("the socket is not connected"));
+    const again = () => this.emit(member, packet, volatile, timeout);
+    if (member.stage !== "in") return void (member.whenIn(again) || failed(new Error("the socket is not connected")));
     const done = ({ answers: [answer] }: Answers) => {
       if (!answer) return failed(new Error("the client did not answer, or has gone"));
       if (member.stage !== "in") return failed(new Error("the socket has been disconnected"));
@@ -582,6 +585,7 @@ export class Worker implements Owner, Handlers {
 
   #forget(connection: Connection): void {
     if (this.#connections.get(connection.key) === connection) this.#connections.delete(connection.key);
+    if (this.engine.clients[connection.id] === connection) delete this.engine.clients[connection.id];
     this.engine.clientsCount = this.#connections.size;
   }
 

@@ -256,6 +256,47 @@ test("`handshake.url` began with /socket.io/ whatever path the gateway has", asy
   client.disconnect();
 });
 
+test("an event with an ack that middleware said to its socket was not sent", async () => {
+  const answers = [];
+  const io = await here.server({}, (io) => {
+    io.use((socket, next) => {
+      socket.emit("said", 1);
+      socket.emit("asked", 2, (answer) => answers.push(answer));
+      socket.timeout(10_000).emit("asked", 3, (error, answer) => answers.push(error ?? answer));
+      socket.emit("said", 4);
+      setTimeout(() => next(socket.handshake.auth.stranger ? new Error("who are you?") : undefined), 20);
+    });
+    io.on("connection", (socket) => socket.emit("said", 5));
+  });
+  const client = open("/", { transports: ["websocket"] });
+  const heard = [];
+  client.on("said", (n) => heard.push(n));
+  client.on("asked", (n, done) => (heard.push(n), done(n)));
+  await until(() => answers.length === 2 && heard.length === 5);
+  assert.deepEqual([heard, answers], [[1, 2, 3, 4, 5], [2, 3]]);
+  const stranger = open("/", { transports: ["websocket"], auth: { stranger: true } });
+  stranger.onAny(() => heard.push("a stranger"));
+  await once(stranger, "connect_error");
+  await end(io);
+  assert.equal(heard.length, 5);
+});
+
+test("io.engine.clients was not there", async () => {
+  const io = await here.server();
+  const sockets = [];
+  io.on("connection", (socket) => sockets.push(socket));
+  const clients = [open(), open()];
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  await until(() => sockets.length === 2);
+  assert.deepEqual(Object.keys(io.engine.clients).sort(), clients.map((client) => client.io.engine.id).sort());
+  for (const { conn } of sockets) assert.equal(io.engine.clients[conn.id], conn);
+  io.engine.clients[clients[0].io.engine.id].close();
+  await once(clients[0], "disconnect");
+  await until(() => Object.keys(io.engine.clients).length === 1);
+  await end(io);
+  assert.deepEqual(io.engine.clients, {});
+});
+
 /** `query.hasOwnProperty("token")` threw, a repeated name was a list, and a second `Authorization` was joined to the first. */
 test("the query and the lines of a handshake were not as Socket.IO's server has them", async () => {
   let socket;
