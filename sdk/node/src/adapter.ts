@@ -252,8 +252,9 @@ export class SockeyeAdapter extends Adapter {
   override disconnectSockets(opts: BroadcastOptions, close: boolean): void {
     const own = this.#matching(opts);
     const of = this.#target(opts);
-    if (of) this.#worker.everywhere(of, (of) => ({ disconnect: { of, close } }));
+    // One by one, as in Socket.IO: those behind still hear what handlers say about the end of those before.
     own.forEach((socket) => socket.disconnect(close));
+    if (of) this.#worker.everywhere(of, (of) => ({ disconnect: { of, close } }));
   }
 
   // ---- events -----------------------------------------------------------------------------------------------------------------

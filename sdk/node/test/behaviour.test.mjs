@@ -281,6 +281,36 @@ test("an event with an ack that middleware said to its socket was not sent", asy
   assert.equal(heard.length, 5);
 });
 
+/** The command that ends all of them went before what was said about each. */
+for (const close of [false, true]) {
+  test(`sockets that were ended together heard nothing of each other's ends: disconnectSockets(${close})`, async () => {
+    const heard = [];
+    const io = await here.server({}, (io) => {
+      io.on("connection", (socket) => {
+        socket.join("table");
+        socket.on("disconnect", () => io.to("table").emit("left", socket.handshake.auth.seat));
+      });
+    });
+    const clients = [];
+    for (const seat of [0, 1, 2]) {
+      const client = open("/", { transports: ["websocket"], auth: { seat } });
+      client.on("left", (who) => heard.push(`${seat} hears of ${who}`));
+      client.on("disconnect", (reason) => heard.push(`${seat}: ${reason}`));
+      await once(client, "connect");
+      clients.push(client);
+    }
+    await until(() => io.sockets.sockets.size === 3);
+    io.disconnectSockets(close);
+    await until(() => clients.every((client) => !client.connected));
+    for (const seat of [0, 1, 2]) {
+      const own = heard.filter((line) => line.startsWith(`${seat}`));
+      const before = [0, 1, 2].slice(0, seat).map((who) => `${seat} hears of ${who}`);
+      assert.deepEqual(own, [...before, `${seat}: io server disconnect`]);
+    }
+    await end(io);
+  });
+}
+
 test("io.engine.clients was not there", async () => {
   const io = await here.server();
   const sockets = [];
