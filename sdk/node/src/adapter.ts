@@ -234,8 +234,8 @@ export class SockeyeAdapter extends Adapter {
   override delAll(id: SocketId): void {
     const member = this.#worker.member(id);
     const rooms = [...(this.sids.get(id) ?? [])].filter((room) => room !== id);
-    // A socket that ends leaves its rooms by that.
-    if (member?.stage === "in" && rooms.length > 0) member.command({ leave: { of: only(member), rooms: rooms.map(String) } });
+    // A socket that ends leaves its rooms by that. Its client may come back to them, also if a handler closed the connection.
+    if (member?.stage === "in" && member.connection.readyState === "open" && rooms.length > 0) member.command({ leave: { of: only(member), rooms: rooms.map(String) } });
     super.delAll(id);
     this.#worker.abandoned(id);
   }
@@ -259,8 +259,9 @@ export class SockeyeAdapter extends Adapter {
   override disconnectSockets(opts: BroadcastOptions, close: boolean): void {
     const own = this.#matching(opts);
     const of = this.#target(opts);
-    if (of) this.#worker.everywhere(of, (of) => ({ disconnect: { of, close } }));
+    // One by one, as in Socket.IO: those behind still hear what handlers say about the end of those before.
     own.forEach((socket) => socket.disconnect(close));
+    if (of) this.#worker.everywhere(of, (of) => ({ disconnect: { of, close } }));
   }
 
   // ---- events -----------------------------------------------------------------------------------------------------------------

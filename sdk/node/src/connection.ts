@@ -16,6 +16,11 @@ export interface Owner {
   closed(connection: Connection): void;
 }
 
+/** Of these lines, Node keeps the first one: a proxy's must not be joined with a client's. */
+const FIRST_COUNTS = new Set(
+  "age authorization content-length content-type etag expires from host if-modified-since if-unmodified-since last-modified location max-forwards proxy-authorization referer retry-after server user-agent".split(" "),
+);
+
 /** The request that opened a session, made of what the gateway tells of it. */
 export function requestOf({ address, headers, target }: { address: string; headers: Header[]; target: string }): IncomingMessage {
   const socket = { remoteAddress: address, encrypted: false, destroyed: false, readable: false };
@@ -27,23 +32,15 @@ export function requestOf({ address, headers, target }: { address: string; heade
     const before = request.headers[key];
     if (before === undefined) request.headers[key] = key === "set-cookie" ? [text] : text;
     else if (Array.isArray(before)) before.push(text);
-    else request.headers[key] = `${before}${key === "cookie" ? "; " : ", "}${text}`;
+    else if (!FIRST_COUNTS.has(key)) request.headers[key] = `${before}${key === "cookie" ? "; " : ", "}${text}`;
   }
   request.method = "GET";
-  request.httpVersion = "1.1";
+  Object.assign(request, { httpVersion: "1.1", httpVersionMajor: 1, httpVersionMinor: 1 });
   request.url = target;
   const [, query = ""] = /\?(.*)$/s.exec(target) ?? [];
-  Object.assign(request, { _query: queryOf(query) });
+  // As Engine.IO does: of a name that is repeated, the last value counts.
+  Object.assign(request, { _query: Object.fromEntries(new URLSearchParams(query)) });
   return request;
-}
-
-function queryOf(text: string): Record<string, string | string[]> {
-  const query: Record<string, string | string[]> = Object.create(null);
-  for (const [name, value] of new URLSearchParams(text)) {
-    const before = query[name];
-    query[name] = before === undefined ? value : [...[before].flat(), value];
-  }
-  return query;
 }
 
 /** A packet as it is on the wire: the text, then each attachment. */

@@ -18,6 +18,8 @@ const FORBIDDEN = { status: 403, code: 4, message: "Forbidden", context: {} };
 export class Engine extends EventEmitter {
   readonly opts: { allowRequest?: AllowRequest };
   clientsCount = 0;
+  /** Sessions by their ids. */
+  clients: Record<string, { readonly id: string }> = {};
   /** @internal Of clients' requests, with both slashes, as the gateway has it. */
   path = "/socket.io/";
   readonly #middlewares: Middleware[] = [];

@@ -18,6 +18,8 @@ export class Member {
   stage: Stage;
   /** Raw JSON of its data, as the gateway has it. */
   said = "{}";
+  /** Members of its data that cannot be JSON. */
+  unsaid?: Set<string>;
   connection: Connection;
   /** Socket.IO works on it. */
   begun = false;
@@ -31,7 +33,7 @@ export class Member {
   /** The command that ends it, and its number. */
   ending?: { command: Command; number: number };
   #items: (() => void)[] | null = [];
-  #commands: Command[] | null = [];
+  #commands: (Command | (() => void))[] | null = [];
   #after: (() => void)[] | null = [];
 
   constructor(connection: Connection, link: Link, connect: Connect, resume?: Resume) {
@@ -92,12 +94,26 @@ export class Member {
     return 0;
   }
 
+  /** Behind the commands that wait until it is let in; `false`: none wait. If it never is, `act` runs when it is over. */
+  whenIn(act: () => void): boolean {
+    this.#commands?.push(act);
+    return this.#commands !== null;
+  }
+
+  #takeCommands(): (Command | (() => void))[] {
+    const commands = this.#commands ?? [];
+    this.#commands = null;
+    return commands;
+  }
+
   /** Middleware let it in. */
   admit(): void {
     if (this.stage === "asked") this.link.command({ decision: { socket: this.id, admit: true } });
     this.stage = "in";
-    for (const command of this.#commands ?? []) this.link.command(command);
-    this.#commands = null;
+    for (const command of this.#takeCommands()) {
+      if (typeof command === "function") command();
+      else this.link.command(command);
+    }
     // By then `connection` handlers have run, and Socket.IO finds the socket by its namespace.
     process.nextTick(() => this.#open());
   }
@@ -118,7 +134,7 @@ export class Member {
   /** It is over. What waits is not handled any more. */
   drop(): void {
     this.stage = "ended";
-    this.#commands = null;
+    for (const command of this.#takeCommands()) if (typeof command === "function") command();
     this.#open();
     this.#over();
   }

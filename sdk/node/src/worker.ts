@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { Connection } from "./connection.js";
 import type { Owner } from "./connection.js";
 import { decode, decodeEvent, encode } from "./codec.js";
+import { jsonOf } from "./data.js";
 import { Doorway } from "./doorway.js";
 import { Engine } from "./engine.js";
 import { Link } from "./link.js";
@@ -172,6 +173,7 @@ export class Worker implements Owner, Handlers {
     this.#touched.clear();
     this.#undecided.clear();
     this.#doorway.clear();
+    this.engine.clients = {};
     this.engine.clientsCount = 0;
   }
 
@@ -262,6 +264,7 @@ export class Worker implements Owner, Handlers {
     if (waiting) return void waiting.push({ member, begin });
     if (known) return begin();
     this.#connections.set(key, connection);
+    this.engine.clients[connection.id] = connection;
     this.engine.clientsCount = this.#connections.size;
     this.#undecided.set(connection, [{ member, begin }]);
     if (asked) return this.#decided(connection);
@@ -496,7 +499,8 @@ export class Worker implements Owner, Handlers {
     if (id === undefined) return void member.command({ emit });
     const timeout_ms = timeout ?? PATIENCE_MS;
     const failed = this.#local.waiting(member.namespace, member.id, id) ?? (() => {});
-    if (member.stage !== "in") return failed(new Error("the socket is not connected"));
+    const again = () => this.emit(member, packet, volatile, timeout);
+    if (member.stage !== "in") return void (member.whenIn(again) || failed(new Error("the socket is not connected")));
     const done = ({ answers: [answer] }: Answers) => {
       if (!answer) return failed(new Error("the client did not answer, or has gone"));
       if (member.stage !== "in") return failed(new Error("the socket has been disconnected"));
@@ -581,6 +585,7 @@ export class Worker implements Owner, Handlers {
 
   #forget(connection: Connection): void {
     if (this.#connections.get(connection.key) === connection) this.#connections.delete(connection.key);
+    if (this.engine.clients[connection.id] === connection) delete this.engine.clients[connection.id];
     this.engine.clientsCount = this.#connections.size;
   }
 
@@ -589,8 +594,8 @@ export class Worker implements Owner, Handlers {
     const value = this.#local.data(member.namespace, member.id);
     // Most sockets have none.
     if (value === undefined || (member.said === "{}" && isEmpty(value))) return;
-    const data = JSON.stringify(value) as string | undefined;
-    // Its `toJSON` may give nothing.
+    const data = jsonOf(value, member);
+    // There may be none of it.
     if (data === undefined || data === member.said) return;
     if (member.command({ set_data: { socket: member.id, data } }) !== undefined) member.said = data;
   }

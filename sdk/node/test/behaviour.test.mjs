@@ -1,6 +1,7 @@
 // What programs for Socket.IO's own server count on, seen by stock clients and raw requests.
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { get } from "node:http";
 import { after, before, test } from "node:test";
 import { poll, post, stage, until } from "./stage.mjs";
 
@@ -253,6 +254,97 @@ test("`handshake.url` began with /socket.io/ whatever path the gateway has", asy
   await until(() => handshake);
   assert.match(handshake.url, /^\/rt\/\?.*\btable=7\b/);
   client.disconnect();
+});
+
+test("an event with an ack that middleware said to its socket was not sent", async () => {
+  const answers = [];
+  const io = await here.server({}, (io) => {
+    io.use((socket, next) => {
+      socket.emit("said", 1);
+      socket.emit("asked", 2, (answer) => answers.push(answer));
+      socket.timeout(10_000).emit("asked", 3, (error, answer) => answers.push(error ?? answer));
+      socket.emit("said", 4);
+      setTimeout(() => next(socket.handshake.auth.stranger ? new Error("who are you?") : undefined), 20);
+    });
+    io.on("connection", (socket) => socket.emit("said", 5));
+  });
+  const client = open("/", { transports: ["websocket"] });
+  const heard = [];
+  client.on("said", (n) => heard.push(n));
+  client.on("asked", (n, done) => (heard.push(n), done(n)));
+  await until(() => answers.length === 2 && heard.length === 5);
+  assert.deepEqual([heard, answers], [[1, 2, 3, 4, 5], [2, 3]]);
+  const stranger = open("/", { transports: ["websocket"], auth: { stranger: true } });
+  stranger.onAny(() => heard.push("a stranger"));
+  await once(stranger, "connect_error");
+  await end(io);
+  assert.equal(heard.length, 5);
+});
+
+/** The command that ends all of them went before what was said about each. */
+for (const close of [false, true]) {
+  test(`sockets that were ended together heard nothing of each other's ends: disconnectSockets(${close})`, async () => {
+    const heard = [];
+    const io = await here.server({}, (io) => {
+      io.on("connection", (socket) => {
+        socket.join("table");
+        socket.on("disconnect", () => io.to("table").emit("left", socket.handshake.auth.seat));
+      });
+    });
+    const clients = [];
+    for (const seat of [0, 1, 2]) {
+      const client = open("/", { transports: ["websocket"], auth: { seat } });
+      client.on("left", (who) => heard.push(`${seat} hears of ${who}`));
+      client.on("disconnect", (reason) => heard.push(`${seat}: ${reason}`));
+      await once(client, "connect");
+      clients.push(client);
+    }
+    await until(() => io.sockets.sockets.size === 3);
+    io.disconnectSockets(close);
+    await until(() => clients.every((client) => !client.connected));
+    for (const seat of [0, 1, 2]) {
+      const own = heard.filter((line) => line.startsWith(`${seat}`));
+      const before = [0, 1, 2].slice(0, seat).map((who) => `${seat} hears of ${who}`);
+      assert.deepEqual(own, [...before, `${seat}: io server disconnect`]);
+    }
+    await end(io);
+  });
+}
+
+test("io.engine.clients was not there", async () => {
+  const io = await here.server();
+  const sockets = [];
+  io.on("connection", (socket) => sockets.push(socket));
+  const clients = [open(), open()];
+  await Promise.all(clients.map((client) => once(client, "connect")));
+  await until(() => sockets.length === 2);
+  assert.deepEqual(Object.keys(io.engine.clients).sort(), clients.map((client) => client.io.engine.id).sort());
+  for (const { conn } of sockets) assert.equal(io.engine.clients[conn.id], conn);
+  io.engine.clients[clients[0].io.engine.id].close();
+  await once(clients[0], "disconnect");
+  await until(() => Object.keys(io.engine.clients).length === 1);
+  await end(io);
+  assert.deepEqual(io.engine.clients, {});
+});
+
+/** `query.hasOwnProperty("token")` threw, a repeated name was a list, and a second `Authorization` was joined to the first. */
+test("the query and the lines of a handshake were not as Socket.IO's server has them", async () => {
+  let socket;
+  const io = await here.server({}, (io) => io.on("connection", (newcomer) => (socket = newcomer)));
+  const headers = { "user-agent": ["one", "two"], authorization: ["Bearer a", "Bearer b"], cookie: ["a=1", "b=2"], "x-table": ["7", "8"] };
+  const request = get(`${here.url}/socket.io/?EIO=4&transport=polling&table=7&table=8&sort=a+b%2B`, { headers });
+  const [response] = await once(request, "response");
+  const { sid } = JSON.parse((await response.setEncoding("utf8").toArray()).join("").slice(1));
+  await post(here.url, sid, "40");
+  await until(() => socket);
+  const { handshake, request: opening } = socket;
+  const { table, sort } = handshake.query;
+  assert.deepEqual([table, sort, Object.getPrototypeOf(handshake.query)], ["8", "a b+", Object.prototype]);
+  const { "user-agent": agent, authorization, cookie, "x-table": tables } = handshake.headers;
+  assert.deepEqual([agent, authorization, cookie, tables], ["one", "Bearer a", "a=1; b=2", "7, 8"]);
+  assert.deepEqual([opening.httpVersion, opening.httpVersionMajor, opening.httpVersionMinor], ["1.1", 1, 1]);
+  await post(here.url, sid, "1");
+  await end(io);
 });
 
 /** The first socket's admission let the second one in: the first was never said to be gone, and its worker stood still. */

@@ -86,6 +86,35 @@ test("a worker finds the socket with its rooms and its data, and what it said me
   }
 });
 
+/** Socket.IO's server leaves all rooms behind the end: for the gateway, that came after the socket was kept. */
+test("a handler that closed the connection took its client's rooms from it", async (t) => {
+  const io = await gateway.server({ connectionStateRecovery: {} }, (io) => {
+    io.of("/closing").on("connection", (socket) => {
+      if (!socket.recovered) socket.join(["den", "attic"]);
+      socket.on("drop", () => socket.conn.close());
+      socket.on("disconnecting", () => socket.leave("attic"));
+      socket.on("where", (done) => done([...socket.rooms]));
+    });
+  });
+  t.after(() => io.close());
+  const { socket } = await client(t, "/closing");
+  const said = [];
+  socket.on("said", (n) => said.push(n));
+  io.of("/closing").emit("said", 0);
+  await until(() => said.length === 1);
+  const back = once(socket, "connect");
+  socket.once("disconnect", () => io.of("/closing").to("den").emit("said", 1));
+  socket.emit("drop");
+  await back;
+  assert.ok(socket.recovered);
+  assert.deepEqual(await socket.emitWithAck("where"), [socket.id, "den"]);
+  io.of("/closing").to("den").emit("said", 2);
+  await until(() => said.includes(2));
+  assert.deepEqual(said, [0, 1, 2]);
+  // What was left before the end stays left.
+  assert.equal((await io.of("/closing").in("attic").fetchSockets()).length, 0);
+});
+
 const KITCHEN = fileURLToPath(new URL("kitchen.mjs", import.meta.url));
 
 /** A worker process. */
