@@ -32,6 +32,24 @@ test("the connection says at once that it was upgraded", async () => {
   await end(io);
 });
 
+test("an event above all that may wait for a client came to none that polls", async () => {
+  const io = await here.server();
+  const state = "x".repeat(2_500_000);
+  io.on("connection", (socket) => {
+    socket.emit("before");
+    socket.emit("state", state);
+    socket.emit("behind");
+  });
+  for (const transports of [["polling"], ["websocket"]]) {
+    const client = open("/", { transports, reconnection: false });
+    const heard = [];
+    client.onAny((name, arg) => heard.push([name, arg?.length]));
+    await once(client, "behind");
+    assert.deepEqual(heard, [["before", undefined], ["state", state.length], ["behind", undefined]]);
+  }
+  await end(io);
+});
+
 test("a client that leaves while middleware works on it ends its connection then", async () => {
   const io = await here.server();
   let connected = false;

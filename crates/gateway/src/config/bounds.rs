@@ -100,7 +100,7 @@ bounds! {
     message_timeout: Time, "A WebSocket message or POST body that was begun must be complete by then.";
     close_timeout: Time, "A peer that does not answer our close frame is cut after this.";
     fragments_max: Count, "Fragments of one WebSocket message.";
-    outbox_bytes_max: Bytes, "Unsent bytes per connection; above it `slow_consumer` decides.";
+    outbox_bytes_max: Bytes, "Unsent bytes per connection, beside one message that is larger; above it `slow_consumer` decides.";
     waiting_bytes_max: BytesOrNone, "Unsent bytes of the whole process, each event counted once per shard however many clients wait for it; 0 = any number. Above it, what may wait for one connection shrinks to 16 KiB.";
     attachments_max: Attachments, "Binary attachments of one Socket.IO packet.";
     poll_packets_max: Count, "Packets in one long-polling answer to a client that is not JavaScript's, by its User-Agent (python-engineio refuses more than 16).";

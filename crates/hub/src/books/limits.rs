@@ -20,7 +20,7 @@ pub struct Limits {
     pub close_timeout: Duration,
     /// Fragments of one WebSocket message.
     pub fragments_max: u32,
-    /// Unsent bytes per connection; above it the slow-consumer policy acts.
+    /// Unsent bytes per connection, beside one message that is larger; above it the slow-consumer policy acts.
     pub outbox_bytes_max: usize,
     /// Unsent bytes of the whole process, each event counted once however many wait for it; 0 = any number. Above it what may
     /// wait for one connection shrinks to 16 KiB.

@@ -9,7 +9,7 @@ use crate::clients::intake::Intake;
 use crate::clients::polls::Polls;
 use crate::clients::session::Session;
 use crate::clients::table::Table;
-use crate::output::backlog::{Backlog, Fate};
+use crate::output::backlog::{Backlog, Bound, Fate};
 use crate::output::budget::Budget;
 use crate::output::compression::{Codecs, Deflate};
 use crate::output::log::{Range, TurnLog};
@@ -308,14 +308,19 @@ impl Line {
             // The answer was bounded when it was a queue; here it waits for the kernel.
             bytes_max = bytes_max.saturating_mul(4);
         }
-        if slot.lag.is_held() && !faults::is_back(Fault::NewcomerSlow) {
+        let is_held = slot.lag.is_held() && !faults::is_back(Fault::NewcomerSlow);
+        if is_held {
             // Held output waits for other nodes: its client is not slow, and is not squeezed.
             bytes_max = bytes_max.max(limits.outbox_bytes_max);
         }
+        let bound = match squeezed && !is_held {
+            true => Bound::strict(bytes_max),
+            false => Bound::beside_one(bytes_max),
+        };
         let (log, mut tally) = (&mut self.log, Tally::default());
         let settled = match outcome {
-            Some(outcome) => slot.outbox.settle(log, outcome, bytes_max, &mut tally),
-            None => Settled::Done(slot.outbox.keep_rest(log, 0, bytes_max, &mut tally)),
+            Some(outcome) => slot.outbox.settle(log, outcome, bound, &mut tally),
+            None => Settled::Done(slot.outbox.keep_rest(log, 0, bound, &mut tally)),
         };
         tally.count(counts);
         let flushed = match settled {

@@ -9,7 +9,7 @@ use crate::clients::people::People;
 use crate::clients::session::Session;
 use crate::clients::traces::Traces;
 use crate::dialect::speech::{self, Dialect, Framing, Variant, Word};
-use crate::output::backlog::{Fate, Losses, Overflow, Unit};
+use crate::output::backlog::{Bound, Fate, Losses, Overflow, Unit};
 use crate::output::outbox::has_gap;
 use crate::tables::slot::{ConnId, SessionId, SocketKey};
 use wire::plain;
@@ -181,10 +181,9 @@ impl Speaker<'_> {
         exempt: bool,
     ) {
         let unit = Unit {
-            piece: self.line.piece(text),
-            fate: Fate::Fixed,
             packets: packets as u32,
             exempt,
+            ..Unit::of(self.line.piece(text), Fate::Fixed)
         };
         self.queue_unit(session, unit);
     }
@@ -210,10 +209,13 @@ impl Speaker<'_> {
             }
             true => self.books.config.limits.outbox_bytes_max,
         };
+        let bytes_max = bytes_max + bytes_max / 2;
+        let bound = match squeezed && !polling.lag.is_held() {
+            true => Bound::strict(bytes_max),
+            false => Bound::beside_one(bytes_max),
+        };
         let mut dropped = Losses::default();
-        let kept = polling
-            .queue
-            .push(unit, bytes_max + bytes_max / 2, &mut dropped);
+        let kept = polling.queue.push(unit, bound, &mut dropped);
         polling.overflowed = kept == Err(Overflow);
         self.line.polls.note_ready(session, &mut slot.flags);
         if kept == Err(Overflow) {

@@ -52,6 +52,8 @@ pub(crate) struct Unit {
     pub(crate) packets: u32,
     /// Never compressed, for polling.
     pub(crate) exempt: bool,
+    /// It waits beside the bound: the backlog says so.
+    pub(crate) spared: bool,
 }
 
 impl Unit {
@@ -61,6 +63,7 @@ impl Unit {
             fate,
             packets: 1,
             exempt: false,
+            spared: false,
         }
     }
 
@@ -76,6 +79,36 @@ impl Unit {
 /// What keeping a unit costs besides its bytes. It counts towards the bound: a thousand tiny units are not free.
 const ENTRY_BYTES: usize = size_of::<Unit>() + 2 * size_of::<u64>();
 
+/// What may wait for one client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    bytes: usize,
+    spares_one: bool,
+}
+
+impl Bound {
+    /// So many bytes, and beside them one unit that is larger alone: its client would come back for it again and again.
+    pub(crate) fn beside_one(bytes: usize) -> Self {
+        Self {
+            bytes,
+            spares_one: true,
+        }
+    }
+
+    /// So many bytes, whatever they are.
+    pub(crate) fn strict(bytes: usize) -> Self {
+        Self {
+            bytes,
+            spares_one: false,
+        }
+    }
+
+    fn spares(self, unit: &Unit) -> bool {
+        // Costs of 4 GiB do not fit where they are noted.
+        self.spares_one && unit.cost() > self.bytes && u32::try_from(unit.cost()).is_ok()
+    }
+}
+
 /// Events dropped, by policy.
 pub(crate) type Losses = [u64; SlowConsumer::NAMES.len()];
 
@@ -90,8 +123,10 @@ pub(crate) struct Backlog {
     cost: usize,
     /// Sum of the costs of the units that may be dropped to make room for newer ones.
     yielding: usize,
+    /// What the one unit costs that waits beside the bound; 0: none does.
+    spared: u32,
     /// Bytes of the first unit that are out already: that unit is never dropped.
-    sent: usize,
+    sent: u32,
     /// Number of the first unit. Numbers go up by one from unit to unit.
     first: u64,
     /// Numbers of the units that a newer one of the same key replaces.
@@ -107,7 +142,12 @@ impl Backlog {
         units.into_iter().for_each(|unit| backlog.append(unit));
         let first = backlog.front().map_or(0, |unit| unit.bytes().len());
         debug_assert!(sent == 0 || sent < first, "{sent} of {first}");
-        backlog.sent = sent;
+        backlog.sent = sent as u32;
+        // One of them may have been spared. That can only be the largest.
+        if let Some(largest) = backlog.units.iter_mut().max_by_key(|unit| unit.cost()) {
+            largest.spared = true;
+            backlog.spared = largest.cost() as u32;
+        }
         backlog
     }
 
@@ -117,29 +157,36 @@ impl Backlog {
 
     /// Bytes of the first unit that are out.
     pub(crate) fn sent(&self) -> usize {
-        self.sent
+        self.sent as usize
     }
 
     /// Takes a unit of which `sent` bytes are out already.
-    pub(crate) fn begin(&mut self, unit: Unit, sent: usize) {
+    pub(crate) fn begin(&mut self, unit: Unit, sent: usize, bound: Bound) {
         debug_assert!(self.units.is_empty() && sent < unit.bytes().len());
-        self.append(unit);
-        self.sent = sent;
+        match bound.spares(&unit) {
+            true => self.spare(unit),
+            false => self.append(unit),
+        }
+        self.sent = sent as u32;
     }
 
     /// Takes a unit. At the bound the unit's policy decides what is dropped: events of its kind that are older, or itself.
     pub(crate) fn push(
         &mut self,
         unit: Unit,
-        bytes_max: usize,
+        bound: Bound,
         dropped: &mut Losses,
     ) -> Result<(), Overflow> {
-        let fate = unit.fate;
+        let (fate, bytes_max) = (unit.fate, bound.bytes);
         if let Some(at) = self.same_key(fate) {
-            self.replace(at, unit);
+            self.replace(at, unit, bound);
             dropped[SlowConsumer::Conflate as usize] += 1;
             // The newer value may be the larger one.
             self.make_room(bytes_max, dropped);
+            return Ok(());
+        }
+        if self.spared == 0 && bound.spares(&unit) {
+            self.spare(unit);
             return Ok(());
         }
         // Dropping reads the whole backlog, so it makes room for more than one unit. Where new events are what is dropped, that
@@ -150,10 +197,10 @@ impl Backlog {
             _ => bytes_max,
         };
         let cost = unit.cost();
-        if self.cost() + cost > bound && fate.policy() != SlowConsumer::DropNewest {
+        if self.counted() + cost > bound && fate.policy() != SlowConsumer::DropNewest {
             self.make_room(low.saturating_sub(cost), dropped);
         }
-        if self.cost() + cost <= bound {
+        if self.counted() + cost <= bound {
             self.append(unit);
         } else if fate.policy() == SlowConsumer::Disconnect {
             return Err(Overflow);
@@ -161,6 +208,12 @@ impl Backlog {
             dropped[fate.policy() as usize] += 1;
         }
         Ok(())
+    }
+
+    fn spare(&mut self, mut unit: Unit) {
+        unit.spared = true;
+        self.spared = unit.cost() as u32;
+        self.append(unit);
     }
 
     fn append(&mut self, unit: Unit) {
@@ -182,19 +235,27 @@ impl Backlog {
     }
 
     /// The newer unit waits where the older one did: a key that changes all the time has its turn, too.
-    fn replace(&mut self, at: usize, unit: Unit) {
-        if let Some(old) = self.units.get_mut(at) {
-            let (before, now) = (old.cost(), unit.cost());
-            self.cost = self.cost - before + now;
-            self.yielding = self.yielding - before + now;
-            *old = unit;
+    fn replace(&mut self, at: usize, mut unit: Unit, bound: Bound) {
+        let Some(old) = self.units.get_mut(at) else {
+            return;
+        };
+        let (before, now) = (old.cost(), unit.cost());
+        self.cost = self.cost - before + now;
+        self.yielding = self.yielding - before + now;
+        if old.spared {
+            self.spared = 0;
         }
+        if self.spared == 0 && bound.spares(&unit) {
+            unit.spared = true;
+            self.spared = now as u32;
+        }
+        *old = unit;
     }
 
     /// Drops the oldest events that yield until what waits costs no more than `cost_max`.
     fn make_room(&mut self, cost_max: usize, dropped: &mut Losses) {
         let started = usize::from(self.sent > 0);
-        let mut excess = self.cost().saturating_sub(cost_max);
+        let mut excess = self.counted().saturating_sub(cost_max);
         let begun = self
             .units
             .front()
@@ -206,7 +267,9 @@ impl Backlog {
         let (mut at, mut freed) = (0, 0);
         self.units.retain(|unit| {
             at += 1;
-            if at <= started || excess == 0 || !unit.fate.yields() {
+            // One that does not count makes no room.
+            let makes_room = unit.fate.yields() && !unit.spared;
+            if at <= started || excess == 0 || !makes_room {
                 return true;
             }
             excess = excess.saturating_sub(unit.cost());
@@ -235,7 +298,7 @@ impl Backlog {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Unit> {
-        let unit = self.units.pop_front()?;
+        let mut unit = self.units.pop_front()?;
         if let (Some(key), Some(keys)) = (unit.fate.key(), &mut self.keys)
             // The key may name a newer unit, which could not replace this one because its beginning was out.
             && keys.get(&key) == Some(&self.first)
@@ -246,6 +309,9 @@ impl Backlog {
         self.sent = 0;
         self.cost -= unit.cost();
         self.yielding -= if unit.fate.yields() { unit.cost() } else { 0 };
+        if std::mem::take(&mut unit.spared) {
+            self.spared = 0;
+        }
         Some(unit)
     }
 
@@ -255,7 +321,16 @@ impl Backlog {
 
     /// Bytes that wait, with what each unit costs to keep.
     pub(crate) fn cost(&self) -> usize {
-        self.cost - self.sent
+        self.cost - self.sent()
+    }
+
+    /// What counts towards the bound.
+    fn counted(&self) -> usize {
+        let others = self.cost - self.spared as usize;
+        match self.front() {
+            Some(front) if front.spared => others,
+            _ => others - self.sent(),
+        }
     }
 
     /// Forgets all but a unit whose beginning is out.
@@ -263,13 +338,17 @@ impl Backlog {
         let (sent, first) = (self.sent, self.units.pop_front());
         *self = Self::default();
         if let Some(first) = first.filter(|_| sent > 0) {
-            self.begin(first, sent);
+            match first.spared {
+                true => self.spare(first),
+                false => self.append(first),
+            }
+            self.sent = sent;
         }
     }
 
     /// The first bytes that wait; returns how many slices that are.
     pub(crate) fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let mut skip = self.sent;
+        let mut skip = self.sent();
         let mut count = 0;
         for (slice, unit) in slices.iter_mut().zip(&self.units) {
             *slice = IoSlice::new(&unit.bytes()[skip..]);
@@ -283,9 +362,9 @@ impl Backlog {
     pub(crate) fn advance(&mut self, mut n: usize) -> usize {
         let mut ended = 0;
         while let Some(unit) = self.units.front() {
-            let rest = unit.bytes().len() - self.sent;
+            let rest = unit.bytes().len() - self.sent();
             if n < rest {
-                self.sent += n;
+                self.sent += n as u32;
                 break;
             }
             n -= rest;

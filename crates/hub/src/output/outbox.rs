@@ -5,7 +5,7 @@
 
 use crate::books::config::SlowConsumer;
 use crate::books::metrics::Counts;
-use crate::output::backlog::{Backlog, Losses, Overflow, Unit};
+use crate::output::backlog::{Backlog, Bound, Losses, Overflow, Unit};
 use crate::output::log::{NONE, Range, TurnLog};
 use crate::output::sink::{Job, Outcome, SLICES, Sink, Written, write_backlog};
 use crate::tables::slot::ConnId;
@@ -123,7 +123,7 @@ impl Outbox {
         &mut self,
         log: &mut TurnLog,
         outcome: Outcome,
-        bytes_max: usize,
+        bound: Bound,
         tally: &mut Tally,
     ) -> Settled {
         tally.writes += 1;
@@ -148,7 +148,7 @@ impl Outbox {
             // A write has room for so many ranges. The kernel took them all, and may take more.
             return Settled::More(more);
         }
-        Settled::Done(self.keep_rest(log, skip, bytes_max, tally))
+        Settled::Done(self.keep_rest(log, skip, bound, tally))
     }
 
     /// Ends the flush: nothing more is written now. `skip` bytes of what is left are out already.
@@ -157,11 +157,11 @@ impl Outbox {
         &mut self,
         log: &mut TurnLog,
         skip: usize,
-        bytes_max: usize,
+        bound: Bound,
         tally: &mut Tally,
     ) -> Flushed {
         if self.head != NONE {
-            self.keep(log, skip, bytes_max, tally)
+            self.keep(log, skip, bound, tally)
         } else if self.backlog.is_some() {
             Flushed::Waiting
         } else {
@@ -192,7 +192,7 @@ impl Outbox {
         &mut self,
         log: &mut TurnLog,
         mut skip: usize,
-        bytes_max: usize,
+        bound: Bound,
         tally: &mut Tally,
     ) -> Flushed {
         let backlog = self.backlog.get_or_insert_with(Default::default);
@@ -200,9 +200,9 @@ impl Outbox {
         // Above the bound the session ends, so the rest is not copied.
         while at != NONE && kept.is_ok() {
             kept = log.units(at, &mut skip, |unit, sent| match sent {
-                0 => backlog.push(unit, bytes_max, &mut tally.dropped),
+                0 => backlog.push(unit, bound, &mut tally.dropped),
                 _ => {
-                    backlog.begin(unit, sent);
+                    backlog.begin(unit, sent, bound);
                     Ok(())
                 }
             });

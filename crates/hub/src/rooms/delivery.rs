@@ -154,10 +154,9 @@ impl Speaker<'_> {
         self.line.budget.deliver();
         self.books.counts.delivered[variant.metric()] += 1;
         let unit = Unit {
-            piece: piece.clone(),
-            fate: self.fate_of(out),
             packets: variant.packets(out.event.attachments.len()) as u32,
             exempt: out.made.is_exempt(),
+            ..Unit::of(piece.clone(), self.fate_of(out))
         };
         self.queue_unit(session, unit);
         out.made.keep_polled(variant, piece);

@@ -294,6 +294,43 @@ fn drop_newest_keeps_the_first_and_drop_oldest_the_last_in_every_protocol_and_fo
     }
 }
 
+/// Its client was disconnected for it, came back for it, and was disconnected again.
+#[test]
+fn one_event_that_is_larger_than_the_bound_ends_nobody() {
+    for (form, larger) in FORMS.into_iter().flat_map(|form| [(form, 1), (form, 2)]) {
+        let mut rig = rig(SlowConsumer::Disconnect, None);
+        let client = connect(&mut rig, form);
+        let sender = connect(&mut rig, Form::SocketIo).0;
+        let slow = client.0;
+        rig.wires.kernel = Box::new(move |name, n| match name == slow {
+            true => Written::WouldBlock,
+            false => Written::Bytes(n),
+        });
+        let mut shout = |text: &str| {
+            let event = format!("42[\"shout\",\"{text}\"]");
+            rig.send(sender, &rig::masked(event.as_bytes()));
+        };
+        shout("before");
+        let noise = noise(400_000);
+        (0..larger).for_each(|_| shout(&noise));
+        shout("behind");
+        rig.finish_turn();
+        let text = read_again(&mut rig, &client, form);
+        let all = text.contains("before") && text.contains(&noise) && text.contains("behind");
+        assert_eq!(all, larger == 1, "{form:?}: {} bytes", text.len());
+    }
+}
+
+/// Letters that no compression makes few.
+fn noise(count: usize) -> String {
+    let mut state = 7u32;
+    let letter = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'a' + (state >> 24) as u8 % 26)
+    };
+    (0..count).map(letter).collect()
+}
+
 /// Two clients that do not read cost one copy of what waits for both.
 #[test]
 fn what_several_clients_wait_for_is_kept_once() {

@@ -64,8 +64,8 @@ impl Resolver<'_> {
                 self.problem(key, "must be from \"1B\" to \"256MiB\"");
             } else if bytes > hub.limits.outbox_bytes_max {
                 let message = format!(
-                    "one message may be larger than limits.outbox_bytes_max ({}): nobody could \
-                     receive it",
+                    "one message may be larger than limits.outbox_bytes_max ({}): a slow client \
+                     has room for one such message only",
                     format_size(hub.limits.outbox_bytes_max as u64)
                 );
                 self.problem(key, message);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::books::config::SlowConsumer;
-use crate::output::backlog::Fate;
+use crate::output::backlog::{Bound, Fate};
 use crate::output::piece::Pool;
 use crate::output::sink::{Submission, Writes};
 use crate::tables::slot::SlotId;
@@ -50,22 +50,21 @@ fn flush(
     bytes_max: usize,
     tally: &mut Tally,
 ) -> Flushed {
+    let bound = Bound::strict(bytes_max);
     let (mut submission, mut done) = (Submission::default(), None);
     match outbox.submit(conn()) {
         Some(job) => submission.push(job),
-        None => done = Some(outbox.keep_rest(log, 0, bytes_max, tally)),
+        None => done = Some(outbox.keep_rest(log, 0, bound, tally)),
     }
     while !submission.is_empty() {
         let reaped = submission.write(log, sink);
-        submission = reaped.settle(
-            |outcome| match outbox.settle(log, outcome, bytes_max, tally) {
-                Settled::More(job) => Some(job),
-                Settled::Done(flushed) => {
-                    done = Some(flushed);
-                    None
-                }
-            },
-        );
+        submission = reaped.settle(|outcome| match outbox.settle(log, outcome, bound, tally) {
+            Settled::More(job) => Some(job),
+            Settled::Done(flushed) => {
+                done = Some(flushed);
+                None
+            }
+        });
     }
     done.expect("settled")
 }

@@ -1,7 +1,7 @@
 //! Many writes at once, answered late, in another order, or not at all.
 
 use super::*;
-use crate::output::backlog::Fate;
+use crate::output::backlog::{Bound, Fate};
 use crate::output::outbox::{Flushed, Outbox, Settled, Tally};
 use crate::tables::slot::SlotId;
 
@@ -36,7 +36,7 @@ fn flush(log: &mut TurnLog, outboxes: &mut [Outbox], sink: &mut dyn Sink) -> Vec
     while !submission.is_empty() {
         submission = submission.write(log, sink).settle(|outcome| {
             let at = outcome.conn().index();
-            match outboxes[at].settle(log, outcome, BYTES_MAX, &mut Tally::default()) {
+            match outboxes[at].settle(log, outcome, Bound::strict(BYTES_MAX), &mut Tally::default()) {
                 Settled::More(job) => Some(job),
                 Settled::Done(how) => {
                     flushed[at] = how;
