@@ -100,12 +100,15 @@ fn request(namespace: &str, bytes: &[u8]) -> Result<(String, Verb), Refused> {
             request: id.map(|_| request()).transpose()?,
             args: body::args(body::bare(data.ok_or(Refused::Shape)?)?, attachments)?,
         },
-        Some("7") => Verb::Ask {
-            request: request()?,
-            to: of()?,
-            event: body::packet(packet, namespace, attachments, false)?,
-            timeout_ms: body::flags(opts).1,
-        },
+        Some("7") => {
+            let (volatile, timeout_ms) = body::flags(opts);
+            Verb::Ask {
+                request: request()?,
+                to: of()?,
+                event: body::packet(packet, namespace, attachments, volatile)?,
+                timeout_ms,
+            }
+        }
         Some(_) => return Err(Refused::Unknown),
         None => return Err(Refused::Shape),
     };
