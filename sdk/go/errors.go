@@ -16,6 +16,8 @@ var (
 	ErrEnded = errors.New("the worker does not run")
 	// ErrNobody says that To was given no rooms.
 	ErrNobody = errors.New("nobody is meant: name rooms, or leave out To for the whole namespace")
+	// ErrEvery says that a command was for the namespace "*".
+	ErrEvery = errors.New("no command is for all namespaces: name one, such as that of a socket")
 	// ErrNoAnswer says that the gateway did not answer, or not for all sockets.
 	ErrNoAnswer = errors.New("no answer from the gateway")
 )

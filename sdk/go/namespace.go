@@ -15,12 +15,19 @@ import (
 // within []any and map[string]any. ctx ends when the socket is gone, or moved to another worker.
 type Handler func(ctx context.Context, socket *Socket, args Args) (any, error)
 
+// every is the name of a namespace whose handlers are for all that have none of their own.
+const every = "*"
+
 // Namespace has the handlers of one namespace, and reaches all its sockets.
 type Namespace struct {
 	Operator
 	name    string
 	worker  *Worker
 	servers *Servers
+	// Of a namespace that a client named: the one whose handlers are called.
+	lender *Namespace
+	// The program named it before it ran: it lets clients in, also without a handler.
+	isOpen bool
 
 	mu             sync.RWMutex
 	events         map[string]Handler
@@ -36,7 +43,29 @@ func newNamespace(worker *Worker, name string) *Namespace {
 	return n
 }
 
-// Name is "/" or what Of was given.
+// missing is a namespace that the program does not have. A socket of another worker may be in one, such as an earlier version of the program.
+func missing(worker *Worker, name string) *Namespace {
+	n := newNamespace(worker, name)
+	n.onConnect = func(context.Context, *Socket) error { return Refuse("Invalid namespace", nil) }
+	n.onConnected = func(ctx context.Context, socket *Socket) error { return socket.Disconnect(ctx, false) }
+	return n
+}
+
+// source is the namespace that has its handlers.
+func (n *Namespace) source() *Namespace {
+	if n.lender != nil {
+		return n.lender
+	}
+	return n
+}
+
+func (n *Namespace) handlesClients() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return len(n.events) > 0 || n.onConnect != nil || n.onConnected != nil || n.onDisconnected != nil
+}
+
+// Name is "/" or what Of was given; of a socket's namespace the name that its client said.
 func (n *Namespace) Name() string { return n.name }
 
 // Servers are the other servers of the namespace.
@@ -53,7 +82,7 @@ func (n *Namespace) On(event string, handler Handler) {
 }
 
 // Connect registers the handler that decides: it returns a Refused, or lets the client in. It is not called for sockets that come from
-// another worker. Without it, everybody is let in.
+// another worker. Without it, a namespace that the program has lets everybody in.
 func (n *Namespace) Connect(handler func(ctx context.Context, socket *Socket) error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,12 +113,14 @@ func (n *Namespace) Disconnected(handler func(ctx context.Context, socket *Socke
 }
 
 func (n *Namespace) handler(event string) Handler {
+	n = n.source()
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return n.events[event]
 }
 
 func (n *Namespace) connect(ctx context.Context, socket *Socket) error {
+	n = n.source()
 	n.mu.RLock()
 	handler := n.onConnect
 	n.mu.RUnlock()
@@ -100,6 +131,7 @@ func (n *Namespace) connect(ctx context.Context, socket *Socket) error {
 }
 
 func (n *Namespace) connected(ctx context.Context, socket *Socket) error {
+	n = n.source()
 	n.mu.RLock()
 	handler := n.onConnected
 	n.mu.RUnlock()
@@ -110,6 +142,7 @@ func (n *Namespace) connected(ctx context.Context, socket *Socket) error {
 }
 
 func (n *Namespace) disconnected(ctx context.Context, socket *Socket, reason string) error {
+	n = n.source()
 	n.mu.RLock()
 	handler := n.onDisconnected
 	n.mu.RUnlock()
@@ -151,6 +184,9 @@ func (o Operator) Volatile() Operator {
 }
 
 func (o Operator) target() (*pb.Target, error) {
+	if o.namespace.name == every {
+		return nil, ErrEvery
+	}
 	if len(o.rooms) == 0 && !o.all {
 		return nil, ErrNobody
 	}

@@ -58,18 +58,40 @@ func (s *Servers) Ask(ctx context.Context, event string, args ...any) ([]Args, e
 
 func (s *Servers) tell(event string, args []any) (*pb.Tell, error) {
 	encoded, attachments, err := encode(args)
+	if err == nil && s.namespace.name == every {
+		err = ErrEvery
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot tell servers %q: %w", event, err)
 	}
 	return &pb.Tell{Namespace: s.namespace.name, Event: event, Args: encoded, Attachments: attachments}, nil
 }
 
+func (s *Servers) handler(event string) ServerHandler {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.handlers[event]
+}
+
+// serverHandler is that of the namespace, else that of all.
+func (w *Worker) serverHandler(namespace, event string) ServerHandler {
+	w.mu.Lock()
+	own, all := w.namespaces[namespace], w.namespaces[every]
+	w.mu.Unlock()
+	for _, n := range []*Namespace{own, all} {
+		if n == nil {
+			continue
+		}
+		if handler := n.servers.handler(event); handler != nil {
+			return handler
+		}
+	}
+	return nil
+}
+
 // told: a server that waits gets an answer, whatever happens.
 func (w *Worker) told(ctx context.Context, link *link, told *pb.Told) error {
-	servers := w.namespaceOf(told.GetNamespace()).servers
-	servers.mu.RLock()
-	handler := servers.handlers[told.GetEvent()]
-	servers.mu.RUnlock()
+	handler := w.serverHandler(told.GetNamespace(), told.GetEvent())
 	var answer any = unknown
 	var failure error
 	if handler != nil {

@@ -102,24 +102,33 @@ func New(options Options, gateways ...string) (*Worker, error) {
 	return w, nil
 }
 
-// Of is another namespace; it is made when it is first named.
+// Of is another namespace; it is made when it is first named. The handlers of "*" are for all namespaces that have none of their own.
 func (w *Worker) Of(name string) *Namespace {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.namespaces[name] == nil {
-		w.namespaces[name] = newNamespace(w, name)
+		n := newNamespace(w, name)
+		// Later a name may be a client's word: a command for it lets nobody in.
+		n.isOpen = !w.runs
+		w.namespaces[name] = n
 	}
 	return w.namespaces[name]
 }
 
-// Clients may choose names: only those of the program are kept.
+// namespaceOf is that of a client. Clients may choose names: only those of the program are kept.
 func (w *Worker) namespaceOf(name string) *Namespace {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if known := w.namespaces[name]; known != nil {
-		return known
+	own, all := w.namespaces[name], w.namespaces[every]
+	w.mu.Unlock()
+	if own != nil && (own.handlesClients() || (all == nil && own.isOpen)) {
+		return own
 	}
-	return newNamespace(w, name)
+	if all == nil {
+		return missing(w, name)
+	}
+	n := newNamespace(w, name)
+	n.lender = all
+	return n
 }
 
 // NodeGone registers the handler for the end of another node of the cluster: its sockets are gone, without a word about each. life is

@@ -20,6 +20,7 @@ use crate::parts::Parts;
 use crate::proto;
 use crate::questions::Questions;
 use crate::queue::Queue;
+use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::worker::Worker;
 use crate::{arriving, handing, news, settle};
@@ -112,6 +113,11 @@ impl Backend {
     /// `None`: workers attach. `Some(false)`: the endpoint failed too often, and is left alone for a while.
     pub fn endpoint_is_well(&self) -> Option<bool> {
         self.parts.queue.endpoint.as_ref().map(Endpoint::is_well)
+    }
+
+    /// The namespaces that are its own.
+    pub fn scope(&self) -> &Scope {
+        &self.parts.queue.settings.scope
     }
 
     /// A request waits, and no worker that is there wants to decide.

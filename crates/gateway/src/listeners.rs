@@ -87,24 +87,28 @@ pub fn first(config: &Resolved) -> Result<Option<TcpListener>> {
     listen(config.server.admin, "server.admin")
 }
 
-/// With the next step, if another program has the port.
+/// With the next step, if somebody has the port: often the gateway that was just told to stop has it.
 fn refused(addr: SocketAddr, setting: &str, error: &io::Error) -> anyhow::Error {
     let message = format!("cannot listen on {addr} ({setting}): {error}");
     if error.kind() != io::ErrorKind::AddrInUse {
         return anyhow!("{message}");
     }
+    let whose = format!(
+        "another program has this port, or a gateway that still drains: `ss -ltnp 'sport = :{}'` says which. Wait until it has ended",
+        addr.port()
+    );
     let (flag, step) = match setting {
         "server.listen" => ("--listen", 1),
         // Behind 9090 is the port of workers in every example.
         "server.admin" => ("--admin", 2),
-        _ => return anyhow!("{message}; another program has this port: choose another one"),
+        _ => return anyhow!("{message}; {whose}, or choose another port"),
     };
     let port = addr.port().checked_add(step).unwrap_or(3_001);
     let other = match addr.ip().is_unspecified() {
         true => format!(":{port}"),
         false => SocketAddr::new(addr.ip(), port).to_string(),
     };
-    anyhow!("{message}; another program has this port: add `{flag} {other}` to the command")
+    anyhow!("{message}; {whose}, or add `{flag} {other}` to the command")
 }
 
 fn open(addr: SocketAddr) -> io::Result<TcpListener> {

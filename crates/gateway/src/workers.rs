@@ -128,6 +128,7 @@ impl Counter {
         let served = Served {
             node,
             manners: manners(&config.hub),
+            recovery: config.hub.recovery.clone(),
         };
         let larder: Arc<dyn Larder> = Arc::<Api>::clone(api);
         self.backends

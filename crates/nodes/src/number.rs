@@ -47,7 +47,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A card stands there, and no code before it, where codes are asked for.
+    /// A card stands there, and no code before it, where codes are asked for: no node of this build writes that.
     pub(super) fn is_bare(&self) -> bool {
         let payload = self.holder.as_ref().map(|holder| holder.payload.as_str());
         self.claim == Claim::Foreign && payload.is_some_and(|payload| payload.starts_with('{'))
@@ -111,20 +111,25 @@ impl Number {
         (clock, card): (u64, &Card),
         seal: &Seal,
     ) -> Result<Option<Self>, Trouble> {
-        let mut number = Self {
-            node,
-            lease: lease(prefix, node, clock, card),
-        };
+        let mut number = Self::untaken(prefix, node, (clock, card), seal);
         number.lease.over = entry.holder.as_ref().map(|holder| holder.value.clone());
         match engine.take(&number.lease).await? {
             Taken::Other(_) => return Ok(None),
             Taken::Mine(epoch) => number.lease.epoch = epoch,
         }
-        // Now that the epoch is known, the code can be made.
+        // Now that the epoch is known, the code of this life can be made.
         number.describe(card, seal);
         number.lease.over = None;
         engine.hold(&number.lease).await?;
         Ok(Some(number))
+    }
+
+    /// Its card has a code of epoch 0, which no life has: others see a stranger's lease until the epoch is known, and no node without a code.
+    /// The same code stands there when taking is tried again.
+    fn untaken(prefix: &str, node: NodeId, (clock, card): (u64, &Card), seal: &Seal) -> Self {
+        let mut lease = lease(prefix, node, clock, card);
+        lease.payload = seal.close_card(&lease.key, 0, &lease.payload);
+        Self { node, lease }
     }
 
     /// The number of this life, which another process took.
@@ -146,5 +151,66 @@ impl Number {
     pub(super) fn describe(&mut self, card: &Card, seal: &Seal) {
         let (key, epoch) = (&self.lease.key, self.lease.epoch);
         self.lease.payload = seal.close_card(key, epoch, &card.text());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Broker;
+
+    const PREFIX: &str = "test:";
+
+    fn card() -> Card {
+        Card {
+            name: "a/1".to_owned(),
+            life: 3,
+            ..Card::default()
+        }
+    }
+
+    /// A node wrote its card, and the code a moment later: nodes that started with it warned of a lease without a code.
+    #[tokio::test]
+    async fn a_lease_that_was_just_taken_had_no_code() {
+        let (engine, _feed) = Broker::default().open();
+        let seal = Seal::new(Some("secret"));
+        let register = Register::new(PREFIX, &seal);
+        let number = Number::untaken(PREFIX, NodeId(7), (5, &card()), &seal);
+        assert_eq!(engine.take(&number.lease).await, Ok(Taken::Mine(5)));
+        let entries = register.read(&engine).await.expect("leases");
+        assert_eq!(entries[7].claim, Claim::Foreign);
+        assert!(!entries[7].is_bare(), "{:?}", entries[7]);
+        // The answer was lost, and it is taken again, later.
+        let again = Number::untaken(PREFIX, NodeId(7), (9, &card()), &seal);
+        assert_eq!(engine.take(&again.lease).await, Ok(Taken::Mine(5)));
+        let taken = Number::take(
+            &engine,
+            PREFIX,
+            (NodeId(7), &entries[7]),
+            (11, &card()),
+            &seal,
+        );
+        let taken = taken.await.expect("an answer").expect("taken");
+        let entries = register.read(&engine).await.expect("leases");
+        assert_eq!(entries[7].claim, Claim::Held(taken.epoch()));
+        assert_eq!(entries[7].card, Some(card()));
+    }
+
+    #[tokio::test]
+    async fn a_card_without_a_code_is_bare_where_codes_are_asked_for() {
+        let (engine, _feed) = Broker::default().open();
+        let none = Seal::new(None);
+        let number = Number::untaken(PREFIX, NodeId(7), (5, &card()), &none);
+        assert_eq!(engine.take(&number.lease).await, Ok(Taken::Mine(5)));
+        let read = async |seal: &Seal| {
+            let register = Register::new(PREFIX, seal);
+            let mut entries = register.read(&engine).await.expect("leases");
+            entries.swap_remove(7)
+        };
+        let entry = read(&Seal::new(Some("secret"))).await;
+        assert!(entry.is_bare(), "{entry:?}");
+        // Without a secret it is the card at once.
+        let entry = read(&none).await;
+        assert_eq!((entry.is_bare(), entry.card), (false, Some(card())));
     }
 }

@@ -112,9 +112,9 @@ impl Driver {
         tracer: Option<Arc<dyn Tracer>>,
     ) -> Self {
         Self {
+            served: served.of(backend.scope()),
             backend,
             caller,
-            served,
             figures: Arc::clone(inlet.figures()),
             bags: Bags::new(name, inlet, shards.shards()),
             shards,
@@ -470,6 +470,7 @@ mod tests {
     use backend::Settings;
     use backend::proto::{FromWorker, Manners};
     use hub::Keeping;
+    use hub::config::Recovery;
     use identity::keys::Keyring;
     use rules::Word;
     use tokio::sync::{Notify, mpsc, oneshot};
@@ -505,6 +506,7 @@ mod tests {
         let served = Served {
             node: 1,
             manners: Manners::default(),
+            recovery: Recovery::default(),
         };
         let backend = Backend::new(settings);
         let (inlet, shards) = (Arc::new(inlet), Arc::new(Nowhere));

@@ -328,6 +328,7 @@ mod tests {
     use super::*;
     use backend::proto::Manners;
     use hub::Keeping;
+    use hub::config::Recovery;
     use rules::{Large, Message, Word};
     use std::time::Instant;
 
@@ -385,6 +386,7 @@ mod tests {
         let served = Served {
             node: 1,
             manners: Manners::default(),
+            recovery: Recovery::default(),
         };
         let shards: Arc<dyn ToShards> = Arc::new(Broken);
         let backends = Backends::new(&config).expect("backends");

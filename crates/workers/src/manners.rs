@@ -23,6 +23,8 @@ pub fn manners(config: &Config) -> Manners {
         upgrade_timeout_ms: millis(config.upgrade_timeout),
         cors: Some(cors(config)),
         ping_interval_longest_ms: millis(config.ping_interval(Step::LAST)),
+        // Each backend has its own.
+        namespaces: None,
     }
 }
 

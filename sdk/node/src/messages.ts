@@ -179,6 +179,15 @@ export interface Manners {
   upgrade_timeout_ms: number;
   cors: Cors | null;
   ping_interval_longest_ms: number;
+  /** `null`: an older gateway does not say. */
+  namespaces: Namespaces | null;
+}
+
+/** Those of the worker's backend; with `all_but`: all but these. */
+export interface Namespaces {
+  names: string[];
+  all_but: boolean;
+  recovers: boolean;
 }
 
 /** Pages of other origins. */

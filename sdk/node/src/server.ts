@@ -8,6 +8,7 @@ import { SockeyeAdapter } from "./adapter.js";
 import type { Adapters } from "./adapter.js";
 import { compare, refuse } from "./compare.js";
 import { Engine } from "./engine.js";
+import { Hints } from "./hints.js";
 import { Link } from "./link.js";
 import type { Handlers, Tls } from "./link.js";
 import type { Member } from "./member.js";
@@ -77,6 +78,7 @@ export class Server<
   /** What was given here and to `attach`. */
   readonly #options: Options;
   readonly #nodeGoneListeners: ((node: number) => void)[];
+  readonly #hints: Hints;
 
   constructor(options?: Options);
   constructor(server?: HttpServers | number, options?: Options);
@@ -104,7 +106,12 @@ export class Server<
       return gateways.map((gateway, at) => new Link({ ...settings, instance, gateway, away: at > 0 }, handlers));
     };
     const worker = new Worker(attach, engine, local);
-    worker.compare = (manners) => compare(own, manners);
+    const hints = new Hints(settings.backend);
+    worker.compare = (manners) => {
+      const error = compare(own, manners);
+      if (!error) hints.hear(manners);
+      return error;
+    };
     worker.parted = ({ namespace, id }: Member) => adapters.get(namespace)?.part(id);
     worker.ousted = ({ namespace, id }: Member) => adapters.get(namespace)?.oust(id);
     class Adapter extends SockeyeAdapter {
@@ -123,6 +130,9 @@ export class Server<
     this.#adapters = adapters;
     this.#options = own;
     this.#nodeGoneListeners = nodeGoneListeners;
+    this.#hints = hints;
+    hints.wantsRecovery = () => own.connectionStateRecovery !== undefined;
+    hints.handlesRoot = () => this.listeners("connection").length + this.listeners("connect").length > 0;
     if (isServer) this.#take(first as HttpServers | number);
     (this as unknown as { eio: Engine }).eio = engine;
     this.bind(engine as any);
@@ -158,7 +168,10 @@ export class Server<
     name: Parameters<SocketIoServer["of"]>[0],
     listener?: (socket: Socket<ListenEvents, EmitEvents, ServerSideEvents, SocketData>) => void,
   ): Namespace<ListenEvents, EmitEvents, ServerSideEvents, SocketData> {
-    const known = typeof name === "string" && this._nsps.has(name.startsWith("/") ? name : `/${name}`);
+    const path = typeof name !== "string" || name.startsWith("/") ? name : `/${name}`;
+    const known = typeof path === "string" && this._nsps.has(path);
+    // Socket.IO's constructor asks for `/` before there is anything here.
+    if (!known && typeof path === "string" && #hints in this) this.#hints.named(path);
     const namespace = super.of(name);
     // Before all middleware of the program. A namespace made after a pattern has that of the pattern.
     if (!known) namespace.use(introduce as any);

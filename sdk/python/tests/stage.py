@@ -135,9 +135,10 @@ class Stage:
         return client
 
     @contextlib.asynccontextmanager
-    async def own_worker(self):
-        """A worker in this process."""
+    async def own_worker(self, register=lambda worker: None):
+        """A worker in this process; `register(worker)` comes before it runs."""
         worker, ready = Worker(self.workers, key=self.key, backend="kitchen"), asyncio.Event()
+        register(worker)
         running = asyncio.create_task(worker.run(ready.set))
         await ready.wait()
         yield worker
@@ -153,12 +154,12 @@ class Stage:
                 await raw.send_str(first)
                 yield raw
 
-    async def refusal(self, auth):
+    async def refusal(self, auth, namespace="/"):
         """What a client is told that is not let in."""
         client, told = socketio.AsyncClient(reconnection=False), asyncio.Queue()
-        client.on("connect_error", told.put_nowait)
+        client.on("connect_error", told.put_nowait, namespace=namespace)
         try:
-            await client.connect(self.url, auth=auth, transports=["websocket"], wait_timeout=20)
+            await client.connect(self.url, auth=auth, namespaces=[namespace], transports=["websocket"], wait_timeout=20)
         except socketio.exceptions.ConnectionError:
             return await told.get()
         raise AssertionError("it was let in")

@@ -335,6 +335,21 @@ pub struct Manners {
     /// The longest interval that clients are announced when there are many of them; 0: the gateway does not say.
     #[prost(uint32, tag = "9")]
     pub ping_interval_longest_ms: u32,
+    /// Those whose clients come to this worker's backend; not set: the gateway does not say.
+    #[prost(message, optional, tag = "10")]
+    pub namespaces: ::core::option::Option<Namespaces>,
+}
+/// Namespaces of a backend, by the gateway's configuration.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Namespaces {
+    /// Their names; with `all_but`: all are the backend's but these.
+    #[prost(string, repeated, tag = "1")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bool, tag = "2")]
+    pub all_but: bool,
+    /// In some of them clients come back to their sockets (`recovery`).
+    #[prost(bool, tag = "3")]
+    pub recovers: bool,
 }
 /// Pages of other origins.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -97,6 +97,7 @@ impl Counter {
         let served = Served {
             node,
             manners: manners(config),
+            recovery: config.recovery.clone(),
         };
         let nobody = api::Settings {
             past: api::Past::default(),

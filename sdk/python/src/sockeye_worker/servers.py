@@ -42,7 +42,7 @@ class Servers:
 
     def _tell(self, event, args):
         encoded, attachments = encode(args)
-        return proto.Tell(namespace=self._namespace.name, event=event, args=encoded, attachments=attachments)
+        return proto.Tell(namespace=self._namespace._addressee, event=event, args=encoded, attachments=attachments)
 
     async def told(self, told):
         """A server that waits gets an answer, whatever happens."""

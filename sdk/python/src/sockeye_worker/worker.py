@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from . import worker_pb2 as proto
 from .codec import decode, dump, encode
 from .desk import Desk
-from .errors import AskTimeout
+from .errors import AskTimeout, Refused
 from .link import Link, Tls
 from .mark import redelivered
 from .servers import Servers
@@ -28,6 +28,20 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 ASK_TIMEOUT_S = 10.0
 # The gateway answers in time if it can; so long after it nothing is waited for any more.
 LATE_S = 1.0
+# Of a namespace whose handlers are for all that have none of their own.
+EVERY = "*"
+
+
+def refuse(socket: "Socket") -> None:
+    raise Refused("Invalid namespace")
+
+
+def send_away(socket: "Socket") -> None:
+    socket.disconnect()
+
+
+# Of a namespace that the program does not have. A socket of another worker may be in one, such as an earlier version of the program.
+MISSING: dict[Any, Callable[..., Any]] = {"connect": refuse, "connected": send_away}
 
 
 class Operator:
@@ -59,7 +73,7 @@ class Operator:
     def _target(self):
         if self._rooms == ():
             raise ValueError("nobody is meant: name rooms, or leave out to() for the whole namespace")
-        target = Target(namespace=self._namespace.name, rooms=self._rooms, all=self._rooms is None)
+        target = Target(namespace=self._namespace._addressee, rooms=self._rooms, all=self._rooms is None)
         getattr(target, "except").extend(self._except)
         return target
 
@@ -170,12 +184,23 @@ class Socket(Operator):
 
 
 class Namespace(Operator):
-    def __init__(self, worker: "Worker", name: str) -> None:
+    def __init__(self, worker: "Worker", name: str, handlers: dict[Any, Callable[..., Any]] | None = None) -> None:
         super().__init__(self)
         self.worker = worker
         self.name = name
-        self.handlers: dict[Any, Callable[..., Any]] = {}
+        self.handlers: dict[Any, Callable[..., Any]] = {} if handlers is None else handlers
         self.servers = Servers(self)
+
+    @property
+    def _addressee(self) -> str:
+        """Its name, for commands."""
+        if self.name == EVERY:
+            raise ValueError("no command is for all namespaces: name one, such as that of a socket")
+        return self.name
+
+    @property
+    def _handles_clients(self) -> bool:
+        return any(name != "node_gone" and name[0] != "told" for name in self.handlers)
 
     def on(self, event: str) -> Callable[[Handler], Handler]:
         """Decorates the handler of an event: `async def order(socket, dish)`. What it returns is the ack."""
@@ -215,6 +240,8 @@ class Worker(Namespace):
         `handler_timeout` seconds in any case."""
         self._settings = (gateway, key, backend, uuid.uuid4().hex, weight, tls, handler_timeout)
         self._namespaces: dict[str, Namespace] = {"/": self}
+        # Those that the program named before it ran: they let clients in, also without a handler.
+        self._open = {"/"}
         self._desks = {}
         self._queries = {}
         # What is about no socket is handled beside all that is.
@@ -229,9 +256,26 @@ class Worker(Namespace):
         return self.register("node_gone", handler)
 
     def of(self, name: str) -> Namespace:
+        """Another namespace; it is made when it is first named. The handlers of `"*"` are for all namespaces that have none of their own."""
         if name not in self._namespaces:
             self._namespaces[name] = Namespace(self, name)
+            # Later a name may be a client's word: a command for it lets nobody in.
+            if self._attached is None:
+                self._open.add(name)
         return self._namespaces[name]
+
+    def _namespace_of(self, name):
+        """That of a client. Clients may choose names: only those of the program are kept."""
+        own, every = self._namespaces.get(name), self._namespaces.get(EVERY)
+        if own and own._handles_clients:
+            return own
+        if every:
+            return Namespace(self, name, every.handlers)
+        return own if own and name in self._open else Namespace(self, name, MISSING)
+
+    def _namespace_of_servers(self, name, event):
+        own, every = self._namespaces.get(name) or Namespace(self, name), self._namespaces.get(EVERY)
+        return Namespace(self, name, every.handlers) if every and ("told", event) not in own.handlers else own
 
     async def run(self, ready: Callable[[], Any] | None = None) -> None:
         """Until `stop()` or SIGTERM; the sockets are handed over then. Raises `LinkRefused`. `ready()` is called when the gateway
@@ -297,7 +341,7 @@ class Worker(Namespace):
         elif what in ("connect", "resume", "event", "upgraded", "gone", "part"):
             return self._to_desk(what, value, item.redelivered, progress)
         elif what == "told":
-            namespace = self._namespaces.get(value.namespace) or Namespace(self, value.namespace)
+            namespace = self._namespace_of_servers(value.namespace, value.event)
             return self._beside(what, namespace.servers.told(value), progress)
         elif what == "node_gone":
             return self._beside(what, self.call(what, value.node, value.life), progress)
@@ -321,8 +365,7 @@ class Worker(Namespace):
     def _to_desk(self, what, value, redelivered, progress):
         connect = value.connect if what == "resume" else value
         if what in ("connect", "resume"):
-            # Clients may choose names: only those of the program are kept.
-            namespace = self._namespaces.get(connect.namespace) or Namespace(self, connect.namespace)
+            namespace = self._namespace_of(connect.namespace)
             try:
                 socket = Socket(namespace, connect)
             except (ValueError, RecursionError) as error:

@@ -111,6 +111,36 @@ fn a_worker_is_the_logic_of_a_namespace() {
     );
 }
 
+/// A program asked for recovery, or had handlers for a namespace, and nothing told it that no client would ever come by that.
+#[test]
+fn a_worker_is_told_which_namespaces_are_its_own() {
+    let recovers =
+        |namespace: &str| format!("[namespaces.{namespace:?}.recovery]\nlevel = \"node\"\n");
+    let others =
+        "[namespaces.\"*\"]\nbackend = \"kitchen\"\n[namespaces.\"/chat\"]\nclient_joins = true\n";
+    for (more, name, all_but, recovers) in [
+        (String::new(), "/", false, false),
+        (recovers("/"), "/", false, true),
+        (
+            format!("{others}{}", recovers("/chat")),
+            "/chat",
+            true,
+            false,
+        ),
+        (format!("{others}{}", recovers("*")), "/chat", true, true),
+    ] {
+        let kitchen = Kitchen::open(&more);
+        let worker = kitchen.worker("a");
+        let welcome = worker.memory().welcome.clone().expect("a welcome");
+        let manners = welcome.manners.expect("manners");
+        let told = manners.namespaces.expect("its namespaces");
+        assert!(told.names.iter().any(|own| own == name), "{more}{told:?}");
+        assert_eq!((told.all_but, told.recovers), (all_but, recovers), "{more}");
+        let own = |namespace: &str| told.names.iter().any(|name| name == namespace) != told.all_but;
+        assert!(own("/") && !own("/chat"), "{more}{told:?}");
+    }
+}
+
 #[test]
 fn a_client_that_the_worker_refuses_is_told_why() {
     let kitchen = Kitchen::open("");

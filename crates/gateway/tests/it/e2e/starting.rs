@@ -62,6 +62,12 @@ fn a_port_in_use_is_an_error_that_says_so() {
         let port = addr.port().checked_add(step).unwrap_or(3_001);
         let next = format!("add `{flag} 127.0.0.1:{port}` to the command");
         assert!(log.contains(&next), "{log}");
+        // After SIGTERM it was called another program while it drained.
+        let whose = format!(
+            "or a gateway that still drains: `ss -ltnp 'sport = :{}'` says which. Wait until it has ended, or ",
+            addr.port()
+        );
+        assert!(log.contains(&whose), "{log}");
         assert!(!log.contains("panic"), "{log}");
     }
     // The one that was there serves on.
@@ -79,8 +85,8 @@ fn a_taken_port_is_told_before_anything_else_begins() {
     let log = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{log}");
     let next = gateway.addr.port().checked_add(1).unwrap_or(3_001);
-    let told =
-        format!("another program has this port: add `--listen 127.0.0.1:{next}` to the command");
+    let told = format!("or add `--listen 127.0.0.1:{next}` to the command");
+    assert!(log.contains("another program has this port"), "{log}");
     assert!(log.contains(&told), "{log}");
     assert!(!log.contains("redis"), "{log}");
 }
