@@ -261,7 +261,8 @@ impl World {
         }
         if person.turns > 0 && self.report.troubles > 0 && person.pid.is_some() {
             // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
-            return self.loses_its_node(name, AGAIN_US);
+            self.people[name].client.gone = false;
+            return self.is_cut(name, AGAIN_US);
         }
         self.check_slow(name);
         self.deeds.may_leave(self.people[name].publisher);
