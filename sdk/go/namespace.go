@@ -334,8 +334,9 @@ func (o Operator) Disconnect(ctx context.Context, close bool) error {
 	return o.send(ctx, &pb.Command{What: &pb.Command_Disconnect{Disconnect: end}})
 }
 
-// IsTimeout says whether an error of Ask is that some did not answer in time.
+// IsTimeout says whether an error of Ask is that some did not answer in time. The gateway says so a little before the deadline of ctx. On a
+// busy machine the deadline may come first.
 func IsTimeout(err error) bool {
 	var timeout *AskTimeout
-	return errors.As(err, &timeout)
+	return errors.As(err, &timeout) || errors.Is(err, context.DeadlineExceeded)
 }
