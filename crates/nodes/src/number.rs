@@ -183,11 +183,12 @@ mod tests {
         // The answer was lost, and it is taken again, later.
         let again = Number::untaken(PREFIX, NodeId(7), (9, &card()), &seal);
         assert_eq!(engine.take(&again.lease).await, Ok(Taken::Mine(5)));
+        let newer = card();
         let taken = Number::take(
             &engine,
             PREFIX,
             (NodeId(7), &entries[7]),
-            (11, &card()),
+            (11, &newer),
             &seal,
         );
         let taken = taken.await.expect("an answer").expect("taken");
