@@ -36,7 +36,12 @@ fn flush(log: &mut TurnLog, outboxes: &mut [Outbox], sink: &mut dyn Sink) -> Vec
     while !submission.is_empty() {
         submission = submission.write(log, sink).settle(|outcome| {
             let at = outcome.conn().index();
-            match outboxes[at].settle(log, outcome, Bound::strict(BYTES_MAX), &mut Tally::default()) {
+            match outboxes[at].settle(
+                log,
+                outcome,
+                Bound::strict(BYTES_MAX),
+                &mut Tally::default(),
+            ) {
                 Settled::More(job) => Some(job),
                 Settled::Done(how) => {
                     flushed[at] = how;
