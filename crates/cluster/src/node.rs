@@ -59,10 +59,10 @@ impl Node {
         }
     }
 
-    /// A life of a node that has its number and was never heard: it stands still, or is dead. From now on it is owed all that is for
-    /// everybody, like one that was given up.
+    /// A life of a node that has its number and is not up: it stands still, is cut off, or is dead. From now on it is owed all that is for
+    /// everybody, like one that was given up. One that was heard once, and does not hear this node yet, is owed it, too.
     pub fn owe(&mut self, peer: Peer) {
-        if peer.node != self.me.node && self.neighbours.get(peer.node).is_none() {
+        if peer.node != self.me.node && !self.neighbours.is_up(peer.node) {
             self.outlet.add(peer, self.now_us);
             self.outlet.rest(peer.node, self.now_us);
         }

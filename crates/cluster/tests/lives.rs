@@ -2,7 +2,7 @@
 
 mod common;
 
-use cluster::frame::{Epoch, NodeId, Peer};
+use cluster::frame::{self, Epoch, Frame, NodeId, Peer};
 use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
 use cluster::outlet::{Channel, Publish};
@@ -160,38 +160,52 @@ fn a_node_that_stood_still_sent_past_those_who_joined_meanwhile() {
     assert_eq!(frozen.send(&[7], b"hello"), [NodeId(1)]);
 }
 
-/// A node that stood still while another one started got nothing of what that one said, and nobody counted it.
+/// A node that stood still while another one started got nothing of what that one said, and nobody counted it. So did one whose letters
+/// were heard, but no heartbeat yet.
 #[test]
 fn a_node_that_stood_still_while_another_one_started_missed_what_it_said() {
-    let (mut frozen, mut now_us) = (node(1, 1), 0);
-    frozen.hold(7);
-    run(&mut [&mut frozen], &mut now_us, 1_000_000);
-    let mut newcomer = node(2, 2);
-    let mut missed = record(&mut [&mut newcomer], &mut now_us, 2_000_000);
-    let silent = Peer {
-        node: NodeId(1),
-        epoch: Epoch(1),
-    };
-    newcomer.owe(silent);
-    for n in 0..100_u8 {
-        // Nobody is known to be there, and it is kept all the same.
-        assert_eq!(newcomer.send(&[7], &[n]), []);
-        missed.extend(record(&mut [&mut newcomer], &mut now_us, 10_000));
+    for is_heard in [false, true] {
+        let (mut frozen, mut now_us) = (node(1, 1), 0);
+        frozen.hold(7);
+        let said = record(&mut [&mut frozen], &mut now_us, 1_000_000);
+        let mut newcomer = node(2, 2);
+        let mut missed = record(&mut [&mut newcomer], &mut now_us, 2_000_000);
+        if is_heard {
+            let is_letters =
+                |said: &&Vec<u8>| matches!(frame::read(said), Ok((_, Frame::Letters(_))));
+            let letters = said.iter().find(is_letters).expect("its key");
+            newcomer.arrived(letters.clone());
+            assert_eq!(peers(&newcomer), [], "no heartbeat came");
+        }
+        let silent = Peer {
+            node: NodeId(1),
+            epoch: Epoch(1),
+        };
+        newcomer.owe(silent);
+        for n in 0..100_u8 {
+            // Nobody is known to be there, and it is kept all the same.
+            assert_eq!(newcomer.send(&[7], &[n]), []);
+            missed.extend(record(&mut [&mut newcomer], &mut now_us, 10_000));
+        }
+        missed.extend(record(&mut [&mut newcomer], &mut now_us, 300_000));
+        frozen.begin(now_us);
+        missed
+            .iter()
+            .for_each(|frame| frozen.arrived(frame.clone()));
+        run(&mut [&mut frozen, &mut newcomer], &mut now_us, 2_000_000);
+        newcomer.send(&[7], &[100]);
+        run(&mut [&mut frozen, &mut newcomer], &mut now_us, 200_000);
+        let letters = frozen.events().filter_map(|event| match event {
+            Event::Letter { letter, .. } => Some(letter[0]),
+            Event::Lost { letters, .. } => panic!("{letters:?} are lost"),
+            _ => None,
+        });
+        assert_eq!(
+            letters.collect::<Vec<_>>(),
+            (0..=100).collect::<Vec<_>>(),
+            "{is_heard}"
+        );
     }
-    missed.extend(record(&mut [&mut newcomer], &mut now_us, 300_000));
-    frozen.begin(now_us);
-    missed
-        .iter()
-        .for_each(|frame| frozen.arrived(frame.clone()));
-    run(&mut [&mut frozen, &mut newcomer], &mut now_us, 2_000_000);
-    newcomer.send(&[7], &[100]);
-    run(&mut [&mut frozen, &mut newcomer], &mut now_us, 200_000);
-    let letters = frozen.events().filter_map(|event| match event {
-        Event::Letter { letter, .. } => Some(letter[0]),
-        Event::Lost { letters, .. } => panic!("{letters:?} are lost"),
-        _ => None,
-    });
-    assert_eq!(letters.collect::<Vec<_>>(), (0..=100).collect::<Vec<_>>());
 }
 
 /// Messages for it are kept as long as the ring holds them, and counted after that. A later life of it is owed nothing.
