@@ -3,7 +3,7 @@
 //! A history has steps, and each step has dice of its own. So some steps can be left out, and the others stay what they are. Of a history that
 //! fails, as many are left out as leave it failing; the rest is told, step by step.
 //!
-//! `SIM_SEED=17` plays one history and tells it, `SIM_SEEDS=10000` plays so many.
+//! `SIM_SEED=17` plays one history and tells it, `SIM_SEEDS=10000` plays so many, `SIM_SEEDS=3000..4000` those.
 
 use fastrand::Rng;
 use std::ops::Range;
@@ -73,8 +73,18 @@ fn number(name: &str) -> Option<u64> {
 pub fn seeds(usual: u64) -> Range<u64> {
     match number("SIM_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("SIM_SEEDS").unwrap_or(usual).max(1),
+        None => range().unwrap_or(0..usual.max(1)),
     }
+}
+
+/// A number of seeds, or the first one and the one behind the last.
+fn range() -> Option<Range<u64>> {
+    let text = std::env::var("SIM_SEEDS").ok()?;
+    let (first, end) = text.split_once("..").unwrap_or(("0", &text));
+    let bounds = first.parse().ok().zip(end.parse().ok());
+    let range = bounds.map(|(first, end)| first..end);
+    let range = range.filter(|range| !range.is_empty());
+    Some(range.unwrap_or_else(|| panic!("SIM_SEEDS is a number or FIRST..END, not {text:?}")))
 }
 
 /// Plays histories of so many steps; what came of each. Further steps are never left out.
