@@ -65,6 +65,8 @@ pub struct Client {
     pub gone: bool,
     /// Waits for the answer of a poll.
     pub polling: bool,
+    /// It began by polling, whatever it went over to.
+    pub has_polled: bool,
     reader: Reader,
     /// The WebSocket that is to take over from polling.
     pub probe: Option<Probe>,
@@ -89,6 +91,7 @@ impl Client {
             joined: false,
             gone: false,
             polling: transport == Transport::Polling,
+            has_polled: transport == Transport::Polling,
             reader: Reader {
                 plain,
                 ..Reader::default()

@@ -285,9 +285,10 @@ impl World {
     /// Its session may have ended already: it still reads what was said before.
     pub(crate) fn may_be_ended(&self, name: usize) -> bool {
         let person = &self.people[name];
-        // One that polls reads no faster than it asks: all that comes at once after a trouble may be more than it is allowed.
-        let polls = person.client.transport == Transport::Polling;
-        person.was_slow || polls && self.plan.squeezed && self.report.troubles > 0
+        // One that polls reads no faster than it asks: all that comes at once after a trouble may be more than it is allowed. It may hear
+        // of that by the WebSocket that it has gone over to since.
+        let polled = person.client.has_polled;
+        person.was_slow || polled && self.plan.squeezed && self.report.troubles > 0
     }
 
     fn hears_packets(&mut self, name: usize, bytes: &[u8]) {
