@@ -261,6 +261,7 @@ impl World {
         }
         if person.turns > 0 && self.report.troubles > 0 && person.pid.is_some() {
             // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
+            self.deeds.may_leave(person.publisher);
             self.people[name].client.gone = false;
             return self.is_cut(name, AGAIN_US);
         }
