@@ -114,7 +114,7 @@ test("the queue keeps its newest events in order, fails the oldest, and sends af
 
 test("an event without an answer fails as uncertain, and is not sent again", async () => {
   const gateway = await gatewayWith();
-  const ada = clientOf(gateway, { answerTimeoutMs: 300 }).open();
+  const ada = clientOf(gateway, { answerTimeoutMs: 2_000 }).open();
   const seen = hears(ada);
   await online(ada);
   await gateway.freeze();
