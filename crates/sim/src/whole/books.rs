@@ -391,7 +391,9 @@ impl Books {
             None => (None, 0),
         };
         if let Some(history) = history {
-            let live = ear.as_one_socket(since).iter();
+            // Nothing may have been heard between the history and the end of the socket.
+            let end = stay.heard.clamp(since, ear.heard.len());
+            let live = ear.heard[since..end].iter();
             let mut live = live.filter(|number| self.said[**number as usize - 1].rooms == [room]);
             let again = live.find(|number| **number <= stay.until && history.contains(number));
             assert_eq!(

@@ -106,6 +106,14 @@ impl Deeds {
         }
     }
 
+    /// A hub has ended a socket: it need not be in a list any more.
+    pub(crate) fn has_ended(&mut self, ended: &str) {
+        self.there.retain(|_, (_, id)| id != ended);
+        for there in self.asked.values_mut() {
+            there.retain(|_, (_, id)| id != ended);
+        }
+    }
+
     /// A worker asks who is there, on its node or everywhere.
     pub(crate) fn ask(&mut self, list: (Run, u64), local: bool) {
         let meant = self.there.iter();

@@ -22,7 +22,7 @@ use cluster::node::Limits;
 use fastrand::Rng;
 use hub::bounds::LIST_BYTES_PER_TURN;
 use hub::config::Config;
-use hub::{Effect, Moved, Now, Spent, Turn};
+use hub::{Effect, Moved, Notice, Now, Spent, Turn};
 use rules::{Action, EventRule, NamespaceRules, Rules, Word};
 use seeds::Script;
 use std::collections::BTreeSet;
@@ -663,7 +663,13 @@ impl World {
             }
             Effect::Handover { .. } => panic!("seed {}: nobody asks for a page", self.seed),
             Effect::Ask { ask, .. } => panic!("seed {}: nobody can answer {ask:?}", self.seed),
-            Effect::Log(line) => self.tell(|| format!("hub {hub} of life {life} logs {line:?}")),
+            Effect::Log(line) => {
+                self.tell(|| format!("hub {hub} of life {life} logs {line:?}"));
+                if let Notice::Disconnected { socket, .. } = line {
+                    // Its client may hear of that later.
+                    self.deeds.has_ended(&socket.to_string());
+                }
+            }
             Effect::Close { .. } | Effect::Shutdown { .. } => {}
         }
     }
