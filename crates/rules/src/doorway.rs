@@ -22,7 +22,7 @@ pub(crate) struct Doorway {
     let_in: BTreeMap<u64, LetIn>,
     /// Their numbers.
     numbers: HashMap<OpeningKey, u64>,
-    /// What is kept of verdicts takes so much.
+    /// Bytes of the verdicts that are kept.
     bytes: usize,
     /// Until the backends that let them in have heard of the numbers, by the id of the session.
     sessions: HashMap<Id20, Session>,

@@ -31,6 +31,24 @@ export class Engine extends EventEmitter {
     this.opts = opts;
   }
 
+  /** @internal */
+  add(connection: { readonly id: string }, count: number): void {
+    this.clients[connection.id] = connection;
+    this.clientsCount = count;
+  }
+
+  /** @internal The connection of another gateway may have taken the place of this one. */
+  remove(connection: { readonly id: string }, count: number): void {
+    if (this.clients[connection.id] === connection) delete this.clients[connection.id];
+    this.clientsCount = count;
+  }
+
+  /** @internal */
+  clear(): void {
+    this.clients = {};
+    this.clientsCount = 0;
+  }
+
   /** Runs on the request that opens a session. */
   use(middleware: Middleware): void {
     this.#middlewares.push(middleware);

@@ -173,8 +173,7 @@ export class Worker implements Owner, Handlers {
     this.#touched.clear();
     this.#undecided.clear();
     this.#doorway.clear();
-    this.engine.clients = {};
-    this.engine.clientsCount = 0;
+    this.engine.clear();
   }
 
   /** Attaches again after `close()`, as soon as that is done. */
@@ -264,8 +263,7 @@ export class Worker implements Owner, Handlers {
     if (waiting) return void waiting.push({ member, begin });
     if (known) return begin();
     this.#connections.set(key, connection);
-    this.engine.clients[connection.id] = connection;
-    this.engine.clientsCount = this.#connections.size;
+    this.engine.add(connection, this.#connections.size);
     this.#undecided.set(connection, [{ member, begin }]);
     if (asked) return this.#decided(connection);
     this.engine.admit(connection.request, ({ admit, message }) => this.#decided(connection, admit ? undefined : new Error(message)));
@@ -499,8 +497,7 @@ export class Worker implements Owner, Handlers {
     if (id === undefined) return void member.command({ emit });
     const timeout_ms = timeout ?? PATIENCE_MS;
     const failed = this.#local.waiting(member.namespace, member.id, id) ?? (() => {});
-    const again = () => this.emit(member, packet, volatile, timeout);
-    if (member.stage !== "in") return void (member.whenIn(again) || failed(new Error("the socket is not connected")));
+    if (member.stage !== "in") return void (member.whenIn(() => this.emit(member, packet, volatile, timeout)) || failed(new Error("the socket is not connected")));
     const done = ({ answers: [answer] }: Answers) => {
       if (!answer) return failed(new Error("the client did not answer, or has gone"));
       if (member.stage !== "in") return failed(new Error("the socket has been disconnected"));
@@ -585,8 +582,7 @@ export class Worker implements Owner, Handlers {
 
   #forget(connection: Connection): void {
     if (this.#connections.get(connection.key) === connection) this.#connections.delete(connection.key);
-    if (this.engine.clients[connection.id] === connection) delete this.engine.clients[connection.id];
-    this.engine.clientsCount = this.#connections.size;
+    this.engine.remove(connection, this.#connections.size);
   }
 
   #save(member: Member): void {
@@ -595,7 +591,6 @@ export class Worker implements Owner, Handlers {
     // Most sockets have none.
     if (value === undefined || (member.said === "{}" && isEmpty(value))) return;
     const data = jsonOf(value, member);
-    // There may be none of it.
     if (data === undefined || data === member.said) return;
     if (member.command({ set_data: { socket: member.id, data } }) !== undefined) member.said = data;
   }

@@ -49,7 +49,7 @@ const _: () = assert!(size_of::<Session>() <= 152);
 #[derive(Debug, Default)]
 pub(crate) struct Joining {
     pub(crate) token: Option<Box<RequestToken>>,
-    /// What it waits for.
+    /// Questions that have to be answered before the session goes on.
     pub(crate) gates: Gates,
 }
 

@@ -79,7 +79,7 @@ impl Unit {
 /// What keeping a unit costs besides its bytes. It counts towards the bound: a thousand tiny units are not free.
 const ENTRY_BYTES: usize = size_of::<Unit>() + 2 * size_of::<u64>();
 
-/// What may wait for one client.
+/// A limit for all that waits for one client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     bytes: usize,
@@ -123,7 +123,7 @@ pub(crate) struct Backlog {
     cost: usize,
     /// Sum of the costs of the units that may be dropped to make room for newer ones.
     yielding: usize,
-    /// What the one unit costs that waits beside the bound; 0: none does.
+    /// Cost of the one unit that waits beside the bound; 0: none does.
     spared: u32,
     /// Bytes of the first unit that are out already: that unit is never dropped.
     sent: u32,
@@ -324,7 +324,7 @@ impl Backlog {
         self.cost - self.sent()
     }
 
-    /// What counts towards the bound.
+    /// Cost of all units but the spared one.
     fn counted(&self) -> usize {
         let others = self.cost - self.spared as usize;
         match self.front() {

@@ -56,16 +56,11 @@ struct Ear {
 }
 
 impl Ear {
-    /// What it heard as one socket, from this place on.
-    fn as_one_socket(&self, from: usize) -> &[u64] {
-        let end = self.anew.iter().find(|anew| **anew > from);
-        &self.heard[from..end.copied().unwrap_or(self.heard.len())]
-    }
-
-    /// What it heard, socket by socket.
+    /// The numbers that it heard, socket by socket.
     fn socket_by_socket(&self) -> impl Iterator<Item = &[u64]> {
         let starts = std::iter::once(0).chain(self.anew.iter().copied());
-        starts.map(|start| self.as_one_socket(start))
+        let ends = self.anew.iter().copied().chain([self.heard.len()]);
+        starts.zip(ends).map(|(start, end)| &self.heard[start..end])
     }
 
     /// The life that it was connected to all the time.

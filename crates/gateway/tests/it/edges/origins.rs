@@ -266,7 +266,7 @@ fn tried(gateway: &Gateway, host: &str, origin: &str) -> (u16, Option<String>, u
     (poll.status, allowed.map(str::to_owned), upgrade.status)
 }
 
-/// What docs/migration.md says of a page on another port: polls need `cors`, WebSockets nothing, and a list refuses both.
+/// docs/migration.md says of a page on another port: polls need `cors`, WebSockets nothing, and a list refuses both.
 #[test]
 fn each_combination_of_cors_and_origins_does_what_the_pages_say() {
     let page = "http://localhost:5173";
