@@ -3,7 +3,7 @@
 use crate::bounds::DATA_BYTES_MAX;
 use crate::check::{self, Fault, check_ack, check_namespace, check_of_worker, is_json};
 use crate::home::{Bond, Phase};
-use crate::message::{Ack, Down, Refusal, To};
+use crate::message::{Ack, Down, Refusal, To, Why};
 use crate::name::Name;
 use crate::order::Order;
 use crate::parting;
@@ -22,11 +22,7 @@ const BAD_ROOM: &str = "the name of a room in join.rooms is empty, or longer tha
 /// Carries out a worker's command, or tells the worker why not.
 pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
     let done = match order {
-        Order::Ack(ack) => {
-            let fits = check_ack(&ack.args, ack.attachments.len());
-            fits.map(|()| answer(&mut parts.queue, worker, ack))
-                .map_err(Fault::from)
-        }
+        Order::Ack(ack) => answer(&mut parts.queue, worker, ack),
         Order::Crowded => Err(CROWDED.into()),
         Order::Refused(why) => Err(why.into()),
         Order::Other(command) => match command.what {
@@ -49,7 +45,10 @@ pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
 
 /// The same for one that can be of an endpoint.
 pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<(), Fault> {
-    check_of_worker(&what)?;
+    // An answer that does not fit is an end all the same, for the client that waits.
+    if !matches!(what, What::Ack(_)) {
+        check_of_worker(&what)?;
+    }
     let Parts {
         queue,
         questions,
@@ -60,7 +59,7 @@ pub(crate) fn carry_out(parts: &mut Parts, worker: u64, what: What) -> Result<()
         What::Decision(decision) => decide(queue, worker, decision)?,
         What::Ack(ack) => {
             let name = Name::parse(&ack.socket).ok_or("ack.socket is no socket's id")?;
-            answer(queue, worker, Ack::new(name, ack));
+            return answer(queue, worker, Ack::new(name, ack));
         }
         What::Emit(emit) => {
             let to = route(queue, emit.to.as_ref())?;
@@ -197,11 +196,15 @@ fn decide(queue: &mut Queue, worker: u64, decision: proto::Decision) -> Result<(
     Ok(())
 }
 
-fn answer(queue: &mut Queue, worker: u64, ack: Ack) {
+/// The client gets the answer, or hears that there is none: it waits for no other one.
+fn answer(queue: &mut Queue, worker: u64, ack: Ack) -> Result<(), Fault> {
+    let fits = check_ack(&ack.args, ack.attachments.len());
     let home = queue.homes.last(&ack.socket);
     let own = home.is_some_and(|home| home.worker == Some(worker));
     match own && queue.settle_ack(ack.socket, ack.ack) {
+        true if fits.is_err() => queue.outlet.refuse(ack.socket, ack.ack, Why::Failed),
         true => queue.outlet.tell(ack.socket, Down::Ack(ack)),
-        false => queue.counts().late += 1,
+        false => queue.counts().late += u64::from(fits.is_ok()),
     }
+    fits.map_err(Fault::from)
 }

@@ -22,7 +22,7 @@ pub struct Counts {
     pub refused_unanswered: u64,
     /// Events and CONNECTs over which worker after worker ended.
     pub refused_deadly: u64,
-    /// Events that an endpoint did not take, or answered wrongly.
+    /// Events that an endpoint did not take, and those that it or a worker answered wrongly.
     pub refused_failed: u64,
     /// Items that went out alone, because workers had ended while they had them.
     pub alone: u64,

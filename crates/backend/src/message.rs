@@ -57,7 +57,7 @@ pub enum Why {
     Unanswered,
     /// Worker after worker ended over it.
     Deadly,
-    /// The endpoint did not take it, or its answer cannot be used.
+    /// The endpoint did not take it, or the answer to it cannot be used.
     Failed,
 }
 

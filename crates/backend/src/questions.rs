@@ -219,11 +219,15 @@ impl Questions {
         worker: u64,
         reply: proto::Reply,
     ) -> Result<(), &'static str> {
-        if !are_elements(&reply.args) {
-            return Err("reply.args are no JSON elements separated by commas");
-        }
         let number = reply.told;
         let question = self.open.get_mut(&number);
+        if !are_elements(&reply.args) {
+            // Nobody waits for another answer of this worker.
+            if question.is_some_and(|question| question.give_up(worker)) {
+                self.review(queue, number);
+            }
+            return Err("reply.args are no JSON elements separated by commas");
+        }
         if question.is_some_and(|question| question.replied(&mut queue.ledger, worker, reply)) {
             self.review(queue, number);
         } else {

@@ -223,7 +223,11 @@ fn clear(path: &Path) -> Result<()> {
     match rustix::net::connect(&socket()?, &SocketAddrUnix::new(path)?) {
         Err(Errno::CONNREFUSED) => Ok(fs::remove_file(path)?),
         // With a full backlog it is `AGAIN`.
-        Ok(()) | Err(Errno::AGAIN) => bail!("another process listens there"),
+        Ok(()) | Err(Errno::AGAIN) => bail!(
+            "another process listens there, or a gateway that still drains: `ss -lxp src {}` says which. Wait until it has ended, let `sockeye \
+             upgrade` put this program in its place, or name another path",
+            path.display()
+        ),
         Err(error) => Err(error).context("cannot see whether another process listens there"),
     }
 }
@@ -274,7 +278,7 @@ mod tests {
         let error = listen(std::slice::from_ref(&path), 0o660).expect_err("there is a living one");
         let text = format!("{error:#}");
         assert!(
-            text.ends_with("s.sock: another process listens there"),
+            text.contains("s.sock: another process listens there"),
             "{text}"
         );
         assert!(path.exists(), "the failed attempt took the file away");
@@ -303,7 +307,7 @@ mod tests {
             assert_eq!(open.len(), 1, "round {round}: {open:?}");
             for error in refused.into_iter().filter_map(Result::err) {
                 let text = format!("{error:#}");
-                assert!(text.ends_with("another process listens there"), "{text}");
+                assert!(text.contains("another process listens there"), "{text}");
             }
             UnixStream::connect(&path).expect("it is found");
             let files = fs::read_dir(folder.path()).expect("a folder");

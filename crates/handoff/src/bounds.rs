@@ -66,6 +66,8 @@ pub const BUCKETS_MAX: usize = 64;
 pub const CALLS_MAX: usize = 100_000;
 /// See [`CALLS_MAX`].
 pub const CALLERS_MAX: usize = 65_536;
+/// The namespace of such a call: that name may fill the whole call.
+pub const CALLED_NAMESPACE_BYTES_MAX: usize = 1024 * 1024;
 /// An Idempotency-Key, and the digest of what was called for under it.
 pub const KEY_BYTES_MAX: usize = 255;
 /// See [`KEY_BYTES_MAX`].

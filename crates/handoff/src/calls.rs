@@ -1,6 +1,9 @@
 //! What callers of the server API did: calls under Idempotency-Keys, and how much of its rate each has used.
 
-use crate::bounds::{ANSWER_BYTES_MAX, DIGEST_BYTES, KEY_BYTES_MAX, NAME_BYTES_MAX, NUMBER_LIMIT};
+use crate::bounds::{
+    ANSWER_BYTES_MAX, CALLED_NAMESPACE_BYTES_MAX, DIGEST_BYTES, KEY_BYTES_MAX, NAME_BYTES_MAX,
+    NUMBER_LIMIT,
+};
 use crate::unfit::{Unfit, need};
 use prost::Message;
 
@@ -44,9 +47,11 @@ impl Called {
     }
 
     pub(crate) fn check(&self) -> Result<(), Unfit> {
-        let names = [&self.caller, &self.namespace];
-        let named = names.iter().all(|name| name.len() <= NAME_BYTES_MAX);
+        let named = self.caller.len() <= NAME_BYTES_MAX;
         need(named, "calls.caller", "a name of at most 65,536 bytes")?;
+        // No promise of a key is given up for a long name.
+        let named = self.namespace.len() <= CALLED_NAMESPACE_BYTES_MAX;
+        need(named, "calls.namespace", "at most 1 MiB")?;
         let is_key = (1..=KEY_BYTES_MAX).contains(&self.key.len());
         need(is_key, "calls.key", "1 to 255 bytes")?;
         let digest = self.digest.len();

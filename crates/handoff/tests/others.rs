@@ -459,8 +459,17 @@ fn what_was_called_for_comes_once() {
     assert_eq!(again.field, "calls.key");
     assert_eq!(ledger.admit_caller(&caller()), Ok(()));
     assert!(ledger.admit_caller(&caller()).is_err());
-    let wrong: [(&str, Alter); 5] = [
+    // A call has room for such a name, and its key ended every handoff.
+    let far = Called {
+        namespace: "x".repeat(1 << 20),
+        ..called()
+    };
+    assert_eq!(ledger.admit_call(&far), Ok(()));
+    let wrong: [(&str, Alter); 6] = [
         ("calls.caller", |call| call.caller = "x".repeat(65_537)),
+        ("calls.namespace", |call| {
+            call.namespace = "x".repeat((1 << 20) + 1);
+        }),
         ("calls.key", |call| call.key.clear()),
         ("calls.digest", |call| call.digest.truncate(31)),
         ("calls.age_ms", |call| call.age_ms = u64::MAX),

@@ -8,7 +8,7 @@ use super::publications::Publications;
 use super::stage::{Stage, WAKE};
 use super::stopping::Missing;
 use super::tally::Tally;
-use crate::clock::{now_ns, own_cpu_ns, own_wait_ns};
+use crate::clock::{Used, now_ns, own_cpu_ns};
 use crate::scenario::Source;
 use anyhow::{Context, Result, bail};
 use mio::{Poll, Waker};
@@ -94,8 +94,8 @@ struct Worker {
     stage: Stage,
     start_ns: u64,
     seconds_told: u64,
-    /// Processor time and waiting for it, as told last.
-    used_told: [u64; 2],
+    /// Processor time and waiting for it, as seen last.
+    used: Used,
     arrived_told: u64,
     progress_ns: u64,
     settling: Option<Settling>,
@@ -161,7 +161,7 @@ fn work(poll: Poll, orders: Receiver<Order>) -> Result<()> {
         stage: Stage::new(poll, source.read()?, place)?,
         start_ns: u64::MAX,
         seconds_told: 0,
-        used_told: [0; 2],
+        used: Used::default(),
         arrived_told: 0,
         progress_ns: 0,
         settling: None,
@@ -226,20 +226,16 @@ impl Worker {
     /// Reports seconds that have ended, and connects under way.
     fn tell(&mut self, now_ns: u64) {
         let ended = now_ns.saturating_sub(self.start_ns) / SECOND_NS;
-        let due = ended.saturating_sub(self.seconds_told);
-        let (stage, now) = (&mut self.stage, [own_cpu_ns(), own_wait_ns()]);
-        for at in 1..=due {
+        let (stage, used) = (&mut self.stage, Used::look());
+        while self.seconds_told < ended {
             let mut report = stage.tally().take(self.seconds_told, 0);
-            // Seconds that one long turn went through share what it used: none of them was idle.
-            let share = |told: u64, now: u64| told + now.saturating_sub(told) * at / due;
-            report.own_cpu_ns = share(self.used_told[0], now[0]);
-            report.own_wait_ns = share(self.used_told[1], now[1]);
-            notify(&Notice::Second(Box::new(report)));
             self.seconds_told += 1;
+            // Seconds that one long turn went through share what it used: none of them was idle.
+            let ends_ns = self.start_ns + self.seconds_told * SECOND_NS;
+            [report.own_cpu_ns, report.own_wait_ns] = self.used.by(used, ends_ns);
+            notify(&Notice::Second(Box::new(report)));
         }
-        if due > 0 {
-            self.used_told = now;
-        }
+        self.used = used;
         let arrived = stage.tally().arrived;
         if arrived != self.arrived_told && now_ns >= self.progress_ns + PROGRESS_NS {
             self.progress_ns = now_ns;

@@ -79,7 +79,7 @@ pub(super) const BACKENDS: &[Metric] = &[
     .by("reason"),
     counter(
         "sockeye_backend_refused_total",
-        "Events and CONNECTs refused: no worker came in time, too much waited, no answer came in time, or an endpoint failed on it. `busy_shard` counts requests for sessions, too.",
+        "Events and CONNECTs refused: no worker came in time, too much waited, no answer came in time, an endpoint did not take it, or the answer cannot be used. `busy_shard` counts requests for sessions, too.",
         |v| {
             let reasons: [(&str, Read); 6] = [
                 ("absent", |f| &f.refused_absent),

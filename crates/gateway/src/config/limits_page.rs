@@ -310,8 +310,10 @@ fn of_turns() -> [Row; 5] {
 }
 
 /// Bounds of a record for the next process.
-fn of_upgrades() -> [Row; 2] {
-    use handoff::bounds::{NAME_BYTES_MAX, OWED_MAX, ROOMS_MAX, SOCKETS_MAX};
+fn of_upgrades() -> [Row; 3] {
+    use handoff::bounds::{
+        CALLED_NAMESPACE_BYTES_MAX, NAME_BYTES_MAX, OWED_MAX, ROOMS_MAX, SOCKETS_MAX,
+    };
     let all = [SOCKETS_MAX, ROOMS_MAX, OWED_MAX, OWED_MAX].map(grouped);
     [
         (
@@ -321,6 +323,10 @@ fn of_upgrades() -> [Row; 2] {
         (
             "bytes of the name of a namespace, room or user, in an upgrade",
             size(NAME_BYTES_MAX),
+        ),
+        (
+            "bytes of the namespace of such a call, in an upgrade",
+            size(CALLED_NAMESPACE_BYTES_MAX),
         ),
     ]
 }

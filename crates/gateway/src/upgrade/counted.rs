@@ -4,7 +4,9 @@ use super::line::{Broken, Line};
 use control::api::{self, Past};
 use control::metrics::node::Node as Facts;
 use control::metrics::{Before, Counted, Shards as Cells, counted};
-use handoff::bounds::{ANSWER_BYTES_MAX, BATCH_BYTES, CALLS_MAX, COUNTERS};
+use handoff::bounds::{
+    ANSWER_BYTES_MAX, BATCH_BYTES, CALLED_NAMESPACE_BYTES_MAX, CALLS_MAX, COUNTERS,
+};
 use handoff::{Batch, Called, Caller, Counter, Kind, Ledger};
 use shard::{Limiting, Shards};
 use std::sync::Arc;
@@ -16,6 +18,7 @@ const STEP: Duration = Duration::from_secs(10);
 const PAGES: usize = 16;
 const _: () = assert!(api::ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX);
 const _: () = assert!(api::KEYS_MAX <= CALLS_MAX);
+const _: () = assert!(api::BODY_BYTES_MAX <= CALLED_NAMESPACE_BYTES_MAX);
 
 /// Where it is counted in this process.
 #[derive(Debug)]

@@ -9,6 +9,9 @@ use crate::seam::event::{AckTo, Caller, Refusal};
 use crate::seam::member::{Member, Rejection};
 use crate::tables::slot::{SessionId, SocketKey};
 
+/// Why an answer was refused, for whoever asked.
+pub(crate) const OVER_RATE: &str = "it was over a rate";
+
 /// Books a message of a socket. `false` says that it is over a rate: the caller drops it. Its sender was told already, also in the answer
 /// that it waits for. HOT PATH.
 #[inline]

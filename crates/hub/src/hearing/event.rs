@@ -6,6 +6,7 @@ use crate::hearing::{expiry, traced};
 use crate::parts::Parts;
 use crate::seam::event::{Caller, Event};
 use crate::seam::stage::Stage;
+use wire::json;
 
 /// HOT PATH: while nobody follows anything, that is one test.
 #[inline]
@@ -40,6 +41,22 @@ pub(crate) fn on_ack(
         let Parts { traces, people, .. } = &mut stage.parts;
         traces.ack(people, from.socket, id, args, attachments);
     }
+    settle(stage, from, id, args, attachments);
+}
+
+/// An answer is not taken: whoever asked hears so in its place, and waits no longer. Its client was told before.
+#[cold]
+pub(crate) fn refuse_ack(stage: &mut Stage, from: Caller, id: u64, why: &str) {
+    let mut args = b"{\"error\":".to_vec();
+    json::quote(
+        &mut args,
+        &format!("The client's answer was refused: {why}"),
+    );
+    args.push(b'}');
+    settle(stage, from, id, &String::from_utf8_lossy(&args), &[]);
+}
+
+fn settle(stage: &mut Stage, from: Caller, id: u64, args: &str, attachments: &[Vec<u8>]) {
     let answer = || Answer {
         args: args.to_owned(),
         attachments: attachments.to_vec(),

@@ -22,15 +22,19 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
         (_, Data::Text(text)) => plain::parse_json(text),
         _ => Err(Invalid::default()),
     };
-    // A message is read before it is booked: a refusal names the id that it asks by.
-    let asked = match &incoming {
+    // A message is read before it is booked: a refusal names the id that it asks by, or that of the question that it answers.
+    let (asked, answered) = match &incoming {
         Ok(Incoming::Join { id, .. } | Incoming::Leave { id, .. } | Incoming::Event { id, .. }) => {
-            *id
+            (*id, None)
         }
-        Ok(Incoming::Ack { .. }) => None,
-        Err(invalid) => invalid.id,
+        Ok(Incoming::Ack { id, .. }) => (None, Some(*id)),
+        Err(invalid) if invalid.is_ack => (None, invalid.id),
+        Err(invalid) => (invalid.id, None),
     };
     if !booking::within_rates(&mut stage.parts, from, asked) {
+        if let Some(id) = answered {
+            event::refuse_ack(stage, from, id, booking::OVER_RATE);
+        }
         return;
     }
     match &incoming {
@@ -46,6 +50,9 @@ pub(crate) fn on_plain(stage: &mut Stage, session: SessionId, data: Data<'_>) {
                 field: invalid.field,
             };
             Member::new(&mut stage.parts, from.socket).reject(rejection, about);
+            if let Some(id) = answered {
+                event::refuse_ack(stage, from, id, invalid.message());
+            }
         }
     }
 }

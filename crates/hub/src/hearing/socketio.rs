@@ -180,7 +180,7 @@ pub(crate) fn on_packet(
     if packet.kind != PacketType::Disconnect
         && !booking::within_rates(&mut stage.parts, from, asked)
     {
-        return;
+        return refuse(stage, from, packet);
     }
     match packet.kind {
         PacketType::Event | PacketType::BinaryEvent => {
@@ -204,6 +204,15 @@ pub(crate) fn on_packet(
         }
         // A second CONNECT to a namespace closes the transport, as with Node's server.
         PacketType::Connect | PacketType::ConnectError => parse_error(&mut stage.parts, session),
+    }
+}
+
+/// A packet is over a rate, and its sender was told.
+#[cold]
+fn refuse(stage: &mut Stage, from: Caller, packet: &Packet<'_>) {
+    let is_ack = matches!(packet.kind, PacketType::Ack | PacketType::BinaryAck);
+    if let Some(id) = packet.id.filter(|_| is_ack) {
+        event::refuse_ack(stage, from, id, booking::OVER_RATE);
     }
 }
 

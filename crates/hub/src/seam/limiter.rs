@@ -61,6 +61,7 @@ impl Member<'_> {
         let _inside = Inside::enter();
         let slot = self.live();
         let session = slot.and_then(|slot| self.parts.people.sessions.get(slot.session));
-        session.is_none_or(|session| session.rare.is_none())
+        let rare = session.and_then(|session| session.rare.as_ref());
+        rare.is_none_or(|rare| rare.rates().is_empty() && rare.parted().is_empty())
     }
 }

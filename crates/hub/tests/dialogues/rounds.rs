@@ -3,7 +3,7 @@
 use crate::heard::{Heard, Notes};
 use crate::rig::net::{Client, Net};
 use crate::rig::nodes::Nodes;
-use hub::config::Config;
+use hub::config::{Config, Rate};
 use hub::{
     Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found, Handler,
     SocketKey,
@@ -133,6 +133,67 @@ fn a_round_is_over_when_the_last_answer_is_there() {
             .answers
             .iter()
             .all(|answer| answer.args == "\"yes\"")
+    );
+}
+
+/// It was dropped, and whoever had asked waited until the time was up.
+#[test]
+fn an_answer_above_a_rate_is_a_refusal_for_whoever_asked() {
+    let asker = Asker::default();
+    let mut config = Config::default();
+    // A client may join, and say one thing more.
+    config.rates.session = Some(Rate::new(2, Duration::from_secs(60)));
+    let mut net = Net::new(2, &config, |_| Box::new(asker.clone()));
+    let clients = [0, 1].map(|at| net.client(at));
+    net.settle();
+    net.say(clients[0], "42[\"collect\"]");
+    net.settle();
+    clients
+        .iter()
+        .for_each(|client| answer(&mut net, *client, "1"));
+    net.settle();
+    let collected = asker.0.collected();
+    let answers = collected.answers.iter().map(|answer| &*answer.args);
+    let mut answers: Vec<&str> = answers.collect();
+    answers.sort_unstable();
+    let refusal = r#"{"error":"The client's answer was refused: it was over a rate"}"#;
+    assert_eq!(answers, ["1", refusal]);
+    let client = net.client(0);
+    net.say(client, "42[\"ask\"]");
+    answer(&mut net, client, "1");
+    assert_eq!(asker.0.heard(), [Heard::Asked(true), Heard::Acked]);
+}
+
+/// The client of the plain protocol stays connected, so its question stood open.
+#[test]
+fn an_answer_that_is_nested_too_deep_ends_the_wait_for_it() {
+    let (asker, mut net) = world(1, 100);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let plain = net.plain(0, "");
+    net.texts(plain);
+    net.say(plain, r#"{"type":"ask","payload":1}"#);
+    let texts = net.texts(plain);
+    let id = texts
+        .iter()
+        .find_map(|text| text.strip_prefix(r#"{"type":"question","id":"#))
+        .and_then(|rest| rest.split(',').next())
+        .unwrap_or_else(|| panic!("a question, not {texts:?}"));
+    for payload in [&*deep, "1"] {
+        let answer = format!(r#"{{"type":"ack","id":{id},"payload":{payload}}}"#);
+        net.say(plain, &answer);
+    }
+    // The second one answers nothing any more.
+    assert_eq!(asker.0.heard(), [Heard::Asked(true), Heard::Acked]);
+    let told = net.texts(plain);
+    assert!(told[0].contains("INVALID_MESSAGE_FORMAT"), "{told:?}");
+    assert_eq!(told.len(), 1, "{told:?}");
+    // A client of Socket.IO is sent away.
+    let client = net.client(0);
+    net.say(client, "42[\"ask\"]");
+    answer(&mut net, client, &deep);
+    assert_eq!(
+        asker.0.heard(),
+        [Heard::Asked(true), Heard::AckTimedOut, Heard::Disconnected]
     );
 }
 

@@ -87,6 +87,27 @@ impl World {
     }
 }
 
+/// The way in was booked as a history of its own, which other clients have for nothing.
+#[test]
+fn a_stream_gets_as_many_histories_in_a_second_as_others() {
+    let rooms: Vec<String> = (0..21).map(|n| format!("r{n}")).collect();
+    let names: Vec<&str> = rooms.iter().map(String::as_str).collect();
+    let mut world = World::new(&names, &[]);
+    (0..rooms.len()).for_each(|n| world.tell(n, 1));
+    let query: Vec<String> = rooms.iter().map(|room| format!("room={room}")).collect();
+    let stream = world.stream(0, &query.join("&"), "");
+    let (data, _) = world.heard(stream);
+    assert_eq!(histories(&data).len(), 20, "{data:?}");
+    let client = world.net.client(0);
+    for room in &rooms {
+        world.net.say(client, &format!("42[\"join\",\"{room}\"]"));
+    }
+    world.net.settle();
+    let texts = world.net.texts(client);
+    let told = texts.iter().filter(|text| text.contains("\"history\""));
+    assert_eq!(told.count(), 20, "{texts:?}");
+}
+
 /// Each event overwrote the id, also one of a room that the stream had not asked for: it came back with a place in that one.
 #[test]
 fn events_of_rooms_that_a_stream_did_not_ask_for_do_not_move_its_place() {

@@ -59,6 +59,8 @@ pub struct Invalid {
     pub field: Option<&'static str>,
     /// The message's `id`, if it has one that can be read: the answer names it.
     pub id: Option<u64>,
+    /// It is an `ack`: the id is that of a question.
+    pub is_ack: bool,
 }
 
 impl Invalid {
@@ -66,6 +68,7 @@ impl Invalid {
         Self {
             field: Some(field),
             id: None,
+            is_ack: false,
         }
     }
 
@@ -101,13 +104,19 @@ pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
     interpret(text, &fields, Binary::InText)
 }
 
-/// What is wrong with a text that is not one object: another JSON value lacks a `type`.
+/// What is wrong with a text that is not one object: another JSON value lacks a `type`. One that is nested too deep has members all the same.
 #[cold]
 fn no_object(text: &str) -> Invalid {
-    match json::validate(text.as_bytes()) {
+    let mut fields = Fields::default();
+    for (key, value) in json::members(text) {
+        if let Some(field) = fields.named(key) {
+            *field = Some(value);
+        }
+    }
+    fields.about(match json::validate(text.as_bytes()) {
         Ok(()) => TYPE,
         Err(_) => Invalid::default(),
-    }
+    })
 }
 
 /// Parses one MessagePack message. `bin` becomes an attachment; dates (notepack's ext type 0 and
@@ -223,6 +232,15 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Says which message is invalid.
+    fn about(&self, invalid: Invalid) -> Invalid {
+        Invalid {
+            id: self.id().ok().flatten(),
+            is_ack: self.kind.and_then(json::unquote).as_deref() == Some("ack"),
+            ..invalid
+        }
+    }
+
     /// The arguments that `payload` and `args` stand for.
     fn args(&self) -> Result<Option<&'a str>, Invalid> {
         let Some(payload) = self.payload else {
@@ -251,10 +269,7 @@ fn interpret<'a>(
     fields: &Fields<'a>,
     binary: Binary,
 ) -> Result<Incoming<'a>, Invalid> {
-    meaning(text, fields, binary).map_err(|invalid| Invalid {
-        id: fields.id().ok().flatten(),
-        ..invalid
-    })
+    meaning(text, fields, binary).map_err(|invalid| fields.about(invalid))
 }
 
 fn meaning<'a>(

@@ -93,6 +93,27 @@ fn the_caller_is_told_who_answered_who_left_and_who_was_silent() {
     );
 }
 
+/// It was dropped, and the call used up its time.
+#[test]
+fn an_answer_above_a_rate_ends_the_wait_for_it() {
+    // A client may come and join a room, and no more.
+    let gateway = Gateway::start(&config("[rates]\nsession = \"2/3600s\""));
+    let mut clients = members(&gateway, "room", 1);
+    let body = json!({"event": "q", "rooms": ["room"], "ack": {"timeout_ms": 60_000}});
+    let (status, told) = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| post(&gateway, "/v1/emit", &body));
+        let question = clients[0].next_named("q");
+        clients[0].answer(question.ack.expect("an ack is wanted"), &[json!("yes")]);
+        asked.join().expect("an answer")
+    });
+    let refusal = json!({"error": "The client's answer was refused: it was over a rate"});
+    assert_eq!(
+        (status, &told["answers"]),
+        (200, &json!([{ "args": [refusal] }])),
+        "{told}"
+    );
+}
+
 #[test]
 fn sockets_join_leave_and_are_put_out() {
     let gateway = gateway();

@@ -148,6 +148,12 @@ fn a_dead_process_does_not_keep_its_place_and_a_living_one_does() {
     assert_eq!(second.status.code(), Some(2), "{second:?}");
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(said.contains("another process listens there"), "{said}");
+    // After SIGTERM it has its place while it drains.
+    let next = format!(
+        "or a gateway that still drains: `ss -lxp src {}` says which. Wait until it has ended, ",
+        socket.display()
+    );
+    assert!(said.contains(&next), "{said}");
     assert_eq!(client.ask(3, &json!(["echo", "here"])), json!(["here"]));
     drop(connect(&socket));
     drop(heir);

@@ -7,7 +7,7 @@ use client::OpCode;
 use client::brief::Plain;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
@@ -20,22 +20,45 @@ fn member(node: &Gateway, rooms: &[&str]) -> Plain {
     client
 }
 
+/// A speaker that was held up for longer makes up for no more.
+const BEHIND_MAX: Duration = Duration::from_millis(50);
+
+/// How many numbers were said, and whether to stop.
+#[derive(Default)]
+struct Speech {
+    said: AtomicU64,
+    stop: AtomicBool,
+}
+
 /// Says so many numbers a second to the rooms in turn, until it is to stop; the last one says so.
-fn speak(client: &mut Plain, rooms: &[&str], bytes: usize, per_second: u32, stop: &AtomicBool) {
+fn speak(client: &mut Plain, rooms: &[&str], bytes: usize, per_second: u32, speech: &Speech) {
     let (mut n, mut due) = (0_u64, Instant::now());
     let mut is_last = false;
     while !is_last {
-        is_last = stop.load(Ordering::SeqCst);
+        is_last = speech.stop.load(Ordering::SeqCst);
         for room in rooms {
             let payload = json!({"n": n, "last": is_last, "text": "x".repeat(bytes)});
             client.send(&json!({"type": "message", "room": room, "payload": payload}));
         }
         n += 1;
+        speech.said.store(n, Ordering::SeqCst);
         due += Duration::from_secs(1) * rooms.len() as u32 / per_second;
+        // What a busy machine holds up would else come in one burst, which is as much as may wait for a member.
+        if due.elapsed() > BEHIND_MAX {
+            due = Instant::now();
+        }
         while Instant::now() < due {
             listen(client);
         }
     }
+}
+
+/// What a member was sent. The filling at its end is not parsed: on a busy machine that takes longer than its node takes to send it.
+fn without_filling(payload: &[u8]) -> Value {
+    let text = std::str::from_utf8(payload).expect("UTF-8");
+    let head = text.split_once(",\"text\":").map(|(head, _)| head);
+    let text = head.map_or_else(|| text.to_owned(), |head| format!("{head}}}}}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// Reads one number after the other, to the last.
@@ -47,7 +70,7 @@ fn follow(mut client: Plain) {
         match frame.opcode {
             OpCode::Ping => client.conn.send_frame(true, OpCode::Pong, frame.payload),
             OpCode::Text => {
-                let said: Value = serde_json::from_slice(&frame.payload).expect("JSON");
+                let said = without_filling(&frame.payload);
                 if said["type"] == "message" {
                     assert_eq!(said["payload"]["n"], next, "in order, once");
                     next += 1;
@@ -68,27 +91,32 @@ fn follow(mut client: Plain) {
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn members_of_a_node_that_stood_still_were_ended_as_slow() {
+    // More than Redis keeps for a subscriber that does not read: all of it is repaired.
+    const MISSED: u64 = 8 * 1_500;
+    let _alone = Alone::wait();
     let scene = Scene::set(Fault::Cut, 0).with_outbox("1MiB");
     let nodes = scene.start_nodes();
     let members: Vec<Plain> = (0..3).map(|_| member(&nodes[1], &["room"])).collect();
     let mut speaker = member(&nodes[0], &["room"]);
-    let stop = AtomicBool::new(false);
+    let speech = Speech::default();
     scope(|threads| {
-        let _stop = Stop(&stop);
+        let _stop = Stop(&speech.stop);
         for member in members {
             threads.spawn(move || follow(member));
         }
         threads.spawn(|| {
-            speak(&mut speaker, &["room"], 3_000, 1_500, &stop);
+            speak(&mut speaker, &["room"], 3_000, 1_500, &speech);
             sleep(Duration::from_secs(1));
         });
         sleep(Duration::from_secs(3));
         nodes[1].freeze();
-        // More than Redis keeps for a subscriber that does not read: all of it is repaired.
-        sleep(Duration::from_secs(8));
+        let said = || speech.said.load(Ordering::SeqCst);
+        let before = said();
+        let is_missed = eventually(PATIENCE, || said() - before >= MISSED);
+        assert!(is_missed, "{} were said of {MISSED}", said() - before);
         nodes[1].signal(Signal::CONT);
         sleep(Duration::from_secs(6));
-        stop.store(true, Ordering::SeqCst);
+        speech.stop.store(true, Ordering::SeqCst);
     });
     assert_eq!(nodes[1].metric("sockeye_cluster_lost_total"), 0.0);
 }
@@ -114,7 +142,7 @@ fn letters_were_asked_for_that_nobody_had_lost() {
         nodes.iter().map(asked).sum()
     };
     for per_second in [300, 1_000] {
-        let stop = AtomicBool::new(false);
+        let speech = Speech::default();
         // By the second and third node's inboxes, and by the channel of all.
         let members = [
             member(&nodes[1], &["first", "wide"]),
@@ -122,16 +150,16 @@ fn letters_were_asked_for_that_nobody_had_lost() {
         ];
         let mut speaker = member(&nodes[0], &ROOMS);
         let (quiet, asked) = scope(|threads| {
-            let _stop = Stop(&stop);
+            let _stop = Stop(&speech.stop);
             for mut member in members {
-                let stop = &stop;
+                let stop = &speech.stop;
                 threads.spawn(move || {
                     while !stop.load(Ordering::SeqCst) {
                         listen(&mut member);
                     }
                 });
             }
-            threads.spawn(|| speak(&mut speaker, &ROOMS, 100, per_second, &stop));
+            threads.spawn(|| speak(&mut speaker, &ROOMS, 100, per_second, &speech));
             sleep(Duration::from_secs(2));
             let (began, first) = (Instant::now(), questions());
             // On a busy machine a letter may be late for longer once in a while, but not each time.
@@ -142,7 +170,7 @@ fn letters_were_asked_for_that_nobody_had_lost() {
                 questions() == before
             });
             let speed = (questions() - first) / began.elapsed().as_secs_f64();
-            stop.store(true, Ordering::SeqCst);
+            speech.stop.store(true, Ordering::SeqCst);
             (quiet, speed)
         });
         eprintln!("{per_second} messages a second: {asked:.2} questions a second");

@@ -68,6 +68,26 @@ fn a_call_that_was_repeated_behind_an_upgrade_was_carried_out_again() {
     assert_eq!(heard(admin, &mut client), [1, 3]);
 }
 
+/// No record could have its namespace, and that ended the whole handoff.
+#[test]
+fn a_call_in_a_namespace_with_a_long_name_stopped_every_upgrade() {
+    let name = format!("/{}", "n".repeat(70_000));
+    let mut chain = start(&format!("[namespaces.{name:?}]\n{}", api()));
+    let admin = chain.first.admin;
+    let call = |n: usize| {
+        emit(
+            admin,
+            "a",
+            &json!({"namespace": name, "event": "n", "all": true, "args": [n]}),
+        )
+    };
+    let told = call(1);
+    assert_eq!(told.0, 202, "{told:?}");
+    chain.upgrade();
+    assert_eq!(call(1), told);
+    assert_eq!(call(2).0, 422, "the key is known");
+}
+
 /// Clients have the question, and nobody will know what they answered.
 #[test]
 fn a_call_that_an_upgrade_interrupts_is_not_begun_anew() {

@@ -239,3 +239,20 @@ fn what_is_wrong_is_named_with_the_id_of_the_message() {
         );
     }
 }
+
+/// A question was answered by something that nobody can read: without its id, whoever asked would wait until the time is up.
+#[test]
+fn an_ack_that_is_refused_names_its_question() {
+    let (open, close) = ("[".repeat(500), "]".repeat(500));
+    let deep = format!(r#"{{"type":"ack","id":7,"payload":{open}{close}}}"#);
+    let first = format!(r#"{{"payload":{open}{close},"id":7,"type":"ack"}}"#);
+    for text in [&*deep, &first, r#"{"type":"ack","id":7}"#] {
+        let invalid = parse_json(text).expect_err(text);
+        assert_eq!((invalid.id, invalid.is_ack), (Some(7), true), "{text}");
+    }
+    let event = format!(r#"{{"type":"x","id":7,"payload":{open}{close}}}"#);
+    let invalid = parse_json(&event).expect_err(&event);
+    assert_eq!((invalid.id, invalid.is_ack), (Some(7), false));
+    let nameless = parse_json(r#"{"type":"ack","payload":1}"#).expect_err("no id");
+    assert_eq!((nameless.id, nameless.is_ack), (None, true));
+}
