@@ -115,6 +115,7 @@ for (const Transport of [Polling, WebSocketSession]) {
       await session.send(ack("/lab", id, ["second"]));
       await session.send(ack("/lab", id + 1000, ["never asked"]));
       await session.send(ack("/lab", "99999999999999999999", ["beyond 2^53"]));
+      for (const packet of ['43/lab,["no id"]', "43/lab,", "43/lab,7"]) await session.send(packet);
       assert.deepEqual(await session.ask("/lab", 3, "echo", "alive"), ["alive"]);
     });
 

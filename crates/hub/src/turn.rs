@@ -19,7 +19,7 @@ use crate::hearing::decisions;
 use crate::hub::Hub;
 use crate::life::keepsakes::{self, Unable};
 use crate::life::{arriving, chronicling, conns, handing};
-use crate::output::sink::Sink;
+use crate::output::sink::{Proof, Sink};
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
@@ -36,6 +36,12 @@ use std::sync::Arc;
 pub trait World: Sink {
     /// Does what the hub wants done.
     fn carry_out(&mut self, effect: Effect);
+
+    /// Whether the peer of a connection, whose stream has ended, has all that was written there. It is asked where an answer may be
+    /// lost that exists nowhere else.
+    fn settle(&mut self, _conn: ConnId) -> Proof {
+        Proof::Arrived
+    }
 
     /// Wakes the shards that messages were left for. It comes before each flush: a shard that was woken by the first message
     /// of a turn would work on each by itself, and write to each of its clients as often.
@@ -158,7 +164,7 @@ impl<W: World> Turn<'_, W> {
             if moved.ended {
                 // The bytes are settled before the end is heard, as if they had come in one after the other.
                 decisions::settle(stage);
-                input::eof(&mut stage.parts, conn);
+                input::eof(&mut stage.parts, conn, || world.settle(conn));
             }
         });
     }
@@ -181,7 +187,7 @@ impl<W: World> Turn<'_, W> {
 
     /// The peer closed its sending side.
     pub fn eof(&mut self, conn: ConnId) {
-        self.take_in(|stage, _| input::eof(&mut stage.parts, conn));
+        self.take_in(|stage, world| input::eof(&mut stage.parts, conn, || world.settle(conn)));
     }
 
     /// The connection broke.

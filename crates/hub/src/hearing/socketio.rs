@@ -101,8 +101,8 @@ pub(crate) fn on_packet_text(stage: &mut Stage, session: SessionId, text: &str, 
             stage.parts.books.counts.hit(Limit::Attachments);
             parse_error(&mut stage.parts, session);
         }
-        // An event without any data is ignored, as the reference does.
-        Err(_) if !interrupted && is_empty_event(text) => {
+        // An event or an ack without any data is ignored, as the reference does.
+        Err(socketio::ParseError::Empty) if !interrupted => {
             stage.parts.books.counts.drop_message(Dropped::Invalid)
         }
         Err(_) if interrupted => parse_error(&mut stage.parts, session),
@@ -194,11 +194,11 @@ pub(crate) fn on_packet(
             };
             event::on_event(stage, from, said);
         }
-        PacketType::Ack | PacketType::BinaryAck => {
-            if let Some(id) = packet.id {
-                event::on_ack(stage, from, id, inside(packet.data), attachments);
-            }
-        }
+        PacketType::Ack | PacketType::BinaryAck => match packet.id {
+            Some(id) => event::on_ack(stage, from, id, inside(packet.data), attachments),
+            // Nobody asked for it: it is ignored, as the reference does.
+            None => stage.parts.books.counts.drop_message(Dropped::Invalid),
+        },
         PacketType::Disconnect => {
             ending::retire_socket(&mut stage.parts, socket.id(), Departure::ByClient);
         }
@@ -310,18 +310,6 @@ fn on_connect(stage: &mut Stage, session: SessionId, packet: &Packet<'_>) {
     } else {
         joining::join_namespace(stage, session, packet.namespace, &auth, None, shown);
     }
-}
-
-/// `2`, `2/lab,` or `2/lab,7`: an event packet that ends before its array.
-fn is_empty_event(text: &str) -> bool {
-    let Some(rest) = text.strip_prefix('2') else {
-        return false;
-    };
-    let rest = match rest.strip_prefix('/') {
-        Some(rest) => rest.split_once(',').map_or("", |(_, rest)| rest),
-        None => rest,
-    };
-    rest.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The elements of an array's text, without its brackets.

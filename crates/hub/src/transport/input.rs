@@ -5,6 +5,7 @@ use crate::books::metrics::Limit;
 use crate::bounds::RESERVE_TIMEOUT;
 use crate::clients::conn::State;
 use crate::life::{conns, ending};
+use crate::output::sink::Proof;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
@@ -149,11 +150,24 @@ pub(crate) fn resume(stage: &mut Stage) {
     stage.parts.line.intake.put_back(passed_over);
 }
 
-/// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first.
-pub(crate) fn eof(parts: &mut Parts, conn: ConnId) {
-    if let Some(slot) = parts.line.conns.get_mut(conn) {
-        slot.unread.end();
-        end_if_read(parts, conn);
+/// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first. `proof` tells whether an answer
+/// that exists nowhere else is lost with the connection.
+pub(crate) fn eof(parts: &mut Parts, conn: ConnId, proof: impl FnOnce() -> Proof) {
+    let Some(slot) = parts.line.conns.get_mut(conn) else {
+        return;
+    };
+    slot.unread.end();
+    let proof = slot.awaits_proof().then(proof);
+    match proof {
+        None | Some(Proof::Arrived) => end_if_read(parts, conn),
+        Some(Proof::Lost) => ending::lost_in_writing(parts, conn),
+        Some(Proof::Pending) => {
+            // It has the time of a close.
+            conns::finish(parts, conn);
+            if let Some(slot) = parts.line.conns.get_mut(conn) {
+                slot.state = State::Linger;
+            }
+        }
     }
 }
 

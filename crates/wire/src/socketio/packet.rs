@@ -57,7 +57,7 @@ pub struct Packet<'a> {
     /// `/` when left out.
     pub namespace: &'a str,
     /// Ack id, at most 2^53 - 1; that of an ack can also be `u64::MAX`, which stands for all larger
-    /// ones: nobody ever asked for them.
+    /// ones: nobody ever asked for them, nor for an ack without an id.
     pub id: Option<u64>,
     /// Raw JSON without white space around it: the array of events and acks, the object (or
     /// nothing) of connect.
@@ -73,8 +73,7 @@ pub enum ParseError {
     Attachments,
     /// Control character in the namespace.
     Namespace,
-    /// Ack without an id, or event with one above 2^53 - 1, which its client could not tell from its
-    /// neighbours.
+    /// Event with an id above 2^53 - 1, which its client could not tell from its neighbours.
     Id,
     /// The payload is not JSON or nested too deep.
     Json,
@@ -92,8 +91,8 @@ pub enum ParseError {
 /// Parses the data of one Engine.IO message.
 ///
 /// Payloads: CONNECT takes an object or nothing, DISCONNECT nothing, EVENT an array whose first
-/// item is a number or a string that is not reserved, ACK an array and an id, CONNECT_ERROR an
-/// object or a string. In binary kinds each attachment must be named by exactly one placeholder, and
+/// item is a number or a string that is not reserved, ACK an array, CONNECT_ERROR an object or a
+/// string. In binary kinds each attachment must be named by exactly one placeholder, and
 /// each placeholder must name one.
 ///
 /// # Errors
@@ -203,12 +202,7 @@ fn check_shape(packet: &Packet<'_>) -> Result<(), ParseError> {
             }
             check_placeholders(packet)
         }
-        (PacketType::Ack | PacketType::BinaryAck, Some(b'[')) => {
-            if packet.id.is_none() {
-                return Err(ParseError::Id);
-            }
-            check_placeholders(packet)
-        }
+        (PacketType::Ack | PacketType::BinaryAck, Some(b'[')) => check_placeholders(packet),
         _ => Err(ParseError::Shape),
     }
 }
