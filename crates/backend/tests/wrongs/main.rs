@@ -3,8 +3,10 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
-use backend::{Backend, Denied, Down, Event, Frame, Link, Name, Said, Settings, Stray, Up};
+use backend::{Backend, Denied, Down, Event, Link, Name, Said, Settings, Stray, Up};
 use prost::Message;
+
+mod answers;
 
 const LINK: Link = Link(1);
 
@@ -531,161 +533,6 @@ fn a_worker_spoke_to_namespaces_of_others() {
     let failed = failures(&mut backend);
     assert!(failed[0].1.contains("not of this backend"), "{failed:?}");
     assert!(backend.take_out().is_empty());
-}
-
-/// One answers, one is lost, one says nothing: the asker hears what there is, in time.
-#[test]
-fn workers_that_are_asked_answer_or_are_missing() {
-    let mut backend = attached();
-    for (link, instance) in [(2, "b"), (3, "c"), (4, "d")] {
-        join(&mut backend, Link(link), instance);
-    }
-    let tell = Order::Tell(Box::new(proto::Tell {
-        query: 5,
-        namespace: "/".to_owned(),
-        event: "ping".to_owned(),
-        timeout_ms: 300,
-        ..proto::Tell::default()
-    }));
-    backend
-        .received(1, LINK, says(1, vec![Some(tell)]))
-        .expect("in order");
-    let away = backend
-        .take_out()
-        .into_iter()
-        .find_map(|out| match out.down {
-            Down::Do(Order::Tell(tell)) => Some(tell.query),
-            _ => None,
-        });
-    let told = |backend: &mut Backend, link| {
-        let sent = std::iter::from_fn(|| poll(backend, Link(link)));
-        let items = sent.flat_map(|message| message.items);
-        items
-            .filter_map(|item| match item.what {
-                Some(What::Told(told)) => Some(told.told),
-                _ => None,
-            })
-            .next()
-    };
-    let number = told(&mut backend, 2).expect("it is asked");
-    assert_eq!(told(&mut backend, 3), Some(number));
-    assert_eq!(told(&mut backend, 1), None, "who asks is not asked");
-    let reply = Order::Reply(proto::Reply {
-        told: number,
-        args: "1".into(),
-        ..proto::Reply::default()
-    });
-    backend
-        .received(1, Link(2), says(1, vec![Some(reply)]))
-        .expect("in order");
-    backend.up(
-        1,
-        Up::Answers(proto::Answers {
-            query: away.expect("other nodes are asked"),
-            ..proto::Answers::default()
-        }),
-    );
-    assert!(items(&mut backend).is_empty(), "two still owe an answer");
-    backend.tick(301);
-    let got = items(&mut backend);
-    let [What::Answers(answers)] = got.as_slice() else {
-        panic!("{got:?}");
-    };
-    assert_eq!(
-        (answers.query, answers.answers.len(), answers.missing),
-        (5, 1, 2)
-    );
-}
-
-/// The worker heard of it, and its client waited until the time for an answer was up.
-#[test]
-fn an_answer_that_is_refused_ends_the_wait_of_its_client() {
-    let name = "0".repeat(20);
-    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    let answer = |args: &str| {
-        Some(Order::Ack(proto::Ack {
-            socket: name.clone(),
-            ack: 9,
-            args: args.to_owned().into(),
-            ..proto::Ack::default()
-        }))
-    };
-    let said = says(2, vec![answer(&deep), answer("1")]);
-    let as_bytes = Frame::decode(said.encode_to_vec().into()).expect("a frame");
-    for frame in [Frame::from(said), as_bytes] {
-        let mut backend = attached();
-        let admit = comes(&mut backend, &name);
-        backend
-            .received(1, LINK, says(1, vec![Some(admit)]))
-            .expect("in order");
-        backend.up(1, event(&name, "sum", 9));
-        items(&mut backend);
-        backend.take_out();
-        backend.received(2, LINK, frame).expect("in order");
-        let failed = failures(&mut backend);
-        assert!(failed[0].1.contains("ack.args"), "{failed:?}");
-        assert_eq!((failed.len(), failed[0].0), (1, 2), "{failed:?}");
-        let out = backend.take_out();
-        let told: Vec<&Down> = out.iter().map(|out| &out.down).collect();
-        let refused = matches!(
-            told.as_slice(),
-            [Down::Refuse {
-                ack: 9,
-                why: backend::Why::Failed,
-                ..
-            }]
-        );
-        assert!(refused, "{told:?}");
-        assert_eq!(backend.counts().late, 1, "nobody waits for the second one");
-    }
-}
-
-/// The same between servers.
-#[test]
-fn a_reply_that_is_refused_is_waited_for_no_longer() {
-    let mut backend = attached();
-    join(&mut backend, Link(2), "b");
-    let tell = Order::Tell(Box::new(proto::Tell {
-        query: 5,
-        namespace: "/".to_owned(),
-        event: "ping".to_owned(),
-        timeout_ms: 300,
-        ..proto::Tell::default()
-    }));
-    backend
-        .received(1, LINK, says(1, vec![Some(tell)]))
-        .expect("in order");
-    let away = backend
-        .take_out()
-        .into_iter()
-        .find_map(|out| match out.down {
-            Down::Do(Order::Tell(tell)) => Some(tell.query),
-            _ => None,
-        });
-    let sent = poll(&mut backend, Link(2)).expect("it is asked");
-    let Some(What::Told(told)) = &sent.items[0].what else {
-        panic!("{sent:?}");
-    };
-    let reply = Order::Reply(proto::Reply {
-        told: told.told,
-        args: "]".into(),
-        ..proto::Reply::default()
-    });
-    backend
-        .received(1, Link(2), says(1, vec![Some(reply)]))
-        .expect("in order");
-    backend.up(
-        1,
-        Up::Answers(proto::Answers {
-            query: away.expect("other nodes are asked"),
-            ..proto::Answers::default()
-        }),
-    );
-    let got = items(&mut backend);
-    assert!(
-        matches!(got.as_slice(), [What::Answers(answers)] if (answers.query, answers.missing) == (5, 1)),
-        "{got:?}"
-    );
 }
 
 /// A worker that had been given up could not know which of its last commands were carried out: it said them twice, or not at all.
