@@ -259,6 +259,11 @@ impl World {
         if person.is_away {
             return self.is_not_let_in(name, AGAIN_US);
         }
+        if has_moved {
+            // Its session may go on in another process.
+            self.says_goodbye(name);
+        }
+        let person = &self.people[name];
         if person.turns > 0 && self.report.troubles > 0 && person.pid.is_some() {
             // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
             self.deeds.may_leave(person.publisher);
@@ -267,10 +272,6 @@ impl World {
         }
         self.check_slow(name);
         self.deeds.may_leave(self.people[name].publisher);
-        if has_moved {
-            // Its session may go on in another process.
-            self.packet(name, "1");
-        }
         self.is_gone(name);
     }
 

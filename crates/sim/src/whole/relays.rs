@@ -112,13 +112,20 @@ impl World {
 
     fn gives_up(&mut self, name: usize) {
         self.tell(|| format!("client {name} gives its session up"));
+        self.says_goodbye(name);
+        self.is_gone(name);
+    }
+
+    /// A client ends its session. An answer is for nobody.
+    pub(crate) fn says_goodbye(&mut self, name: usize) {
         let client = &self.people[name].client;
-        if client.sid.is_some() {
+        if client.transport != Transport::Polling {
+            self.packet(name, "1");
+        } else if client.sid.is_some() {
             let end = client.end();
             let link = self.dial(Owner::Nobody, self.people[name].life);
             self.send(link, end);
         }
-        self.is_gone(name);
     }
 
     /// A client is told that nobody knows its session: a node before it takes the one of the session for dead.
