@@ -246,7 +246,7 @@ impl World {
             self.go_on(name);
         } else if !bytes.is_empty() {
             let answer = String::from_utf8_lossy(bytes).into_owned();
-            if self.plan.relays && answer.contains(UNKNOWN) {
+            if answer.contains(UNKNOWN) {
                 return self.is_unknown(name);
             }
             panic!("seed {}: client {name} was answered {answer:?}", self.seed);
@@ -259,19 +259,29 @@ impl World {
         if person.is_away {
             return self.is_not_let_in(name, AGAIN_US);
         }
-        if person.turns > 0 && self.report.troubles > 0 && person.pid.is_some() {
-            // It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
-            self.deeds.may_leave(person.publisher);
-            self.people[name].client.gone = false;
-            return self.is_cut(name, AGAIN_US);
+        if has_moved {
+            // Its session may go on in another process.
+            self.says_goodbye(name);
+        }
+        if self.may_be_claimed(name) {
+            return self.is_claimed(name);
         }
         self.check_slow(name);
         self.deeds.may_leave(self.people[name].publisher);
-        if has_moved {
-            // Its session may go on in another process.
-            self.packet(name, "1");
-        }
         self.is_gone(name);
+    }
+
+    /// It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
+    pub(crate) fn may_be_claimed(&self, name: usize) -> bool {
+        let person = &self.people[name];
+        !person.is_away && person.turns > 0 && self.report.troubles > 0 && person.pid.is_some()
+    }
+
+    /// That is so, and it comes back.
+    pub(crate) fn is_claimed(&mut self, name: usize) {
+        self.deeds.may_leave(self.people[name].publisher);
+        self.people[name].client.gone = false;
+        self.is_cut(name, AGAIN_US);
     }
 
     /// Only those are closed that read too slowly.

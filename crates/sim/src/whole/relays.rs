@@ -112,17 +112,27 @@ impl World {
 
     fn gives_up(&mut self, name: usize) {
         self.tell(|| format!("client {name} gives its session up"));
+        self.says_goodbye(name);
+        self.is_gone(name);
+    }
+
+    /// A client ends its session. An answer is for nobody.
+    pub(crate) fn says_goodbye(&mut self, name: usize) {
         let client = &self.people[name].client;
-        if client.sid.is_some() {
+        if client.transport != Transport::Polling {
+            self.packet(name, "1");
+        } else if client.sid.is_some() {
             let end = client.end();
             let link = self.dial(Owner::Nobody, self.people[name].life);
             self.send(link, end);
         }
-        self.is_gone(name);
     }
 
-    /// A client is told that nobody knows its session: a node before it takes the one of the session for dead.
+    /// A client is told that nobody knows its session: it was claimed, or a node before it takes the one of the session for dead.
     pub(crate) fn is_unknown(&mut self, name: usize) {
+        if !self.plan.relays && self.may_be_claimed(name) {
+            return self.is_claimed(name);
+        }
         assert!(
             self.plan.relays,
             "seed {}: nobody knows the session of client {name}",

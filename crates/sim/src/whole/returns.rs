@@ -43,7 +43,13 @@ impl World {
         person.client.owed.clear();
         person.client.joined = false;
         let (link, publisher) = (person.client.main, person.publisher);
-        self.links[link].owner = Owner::Nobody;
+        let probe = person.client.probe.as_ref().map(|probe| probe.link);
+        for way in [Some(link), person.client.post, probe]
+            .into_iter()
+            .flatten()
+        {
+            self.links[way].owner = Owner::Nobody;
+        }
         self.books.breaks(name);
         // What it said last may not have been read.
         self.books.end_publisher(publisher);
