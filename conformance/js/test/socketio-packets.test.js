@@ -115,7 +115,10 @@ for (const Transport of [Polling, WebSocketSession]) {
       await session.send(ack("/lab", id, ["second"]));
       await session.send(ack("/lab", id + 1000, ["never asked"]));
       await session.send(ack("/lab", "99999999999999999999", ["beyond 2^53"]));
-      for (const packet of ['43/lab,["no id"]', "43/lab,", "43/lab,7"]) await session.send(packet);
+      for (const packet of ['43/lab,["no id"]', "43/lab,"]) await session.send(packet);
+      await session.emit("/lab", "ask", 2);
+      await session.send(`43/lab,${(await session.read()).id}`);
+      assert.deepEqual((await session.read()).data, ["answer"], "an ack without data has no arguments");
       assert.deepEqual(await session.ask("/lab", 3, "echo", "alive"), ["alive"]);
     });
 

@@ -23,7 +23,8 @@ const BAD_ROOM: &str = "the name of a room in join.rooms is empty, or longer tha
 pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
     let done = match order {
         Order::Ack(ack) => answer(&mut parts.queue, worker, ack),
-        Order::Crowded => Err(CROWDED.into()),
+        Order::Crowded(None) => Err(CROWDED.into()),
+        Order::Crowded(Some(ack)) => end_wait(&mut parts.queue, worker, ack, Err(CROWDED)),
         Order::Refused(why) => Err(why.into()),
         Order::Other(command) => match command.what {
             Some(what) => carry_out(parts, worker, what),
@@ -196,9 +197,18 @@ fn decide(queue: &mut Queue, worker: u64, decision: proto::Decision) -> Result<(
     Ok(())
 }
 
-/// The client gets the answer, or hears that there is none: it waits for no other one.
 fn answer(queue: &mut Queue, worker: u64, ack: Ack) -> Result<(), Fault> {
     let fits = check_ack(&ack.args, ack.attachments.len());
+    end_wait(queue, worker, ack, fits)
+}
+
+/// The client gets the answer, or hears that there is none: it waits for no other one.
+fn end_wait(
+    queue: &mut Queue,
+    worker: u64,
+    ack: Ack,
+    fits: Result<(), &'static str>,
+) -> Result<(), Fault> {
     let home = queue.homes.last(&ack.socket);
     let own = home.is_some_and(|home| home.worker == Some(worker));
     match own && queue.settle_ack(ack.socket, ack.ack) {

@@ -82,15 +82,43 @@ impl From<proto::FromWorker> for Frame {
 
 fn read_order(message: &mut Bytes) -> Result<Order, DecodeError> {
     let mut rest = &message[..];
-    let crowded = take_part(&mut rest).is_some_and(is_crowded);
-    if crowded {
-        message.advance(message.len() - rest.len());
-        return Ok(Order::Crowded);
+    let crowded = take_part(&mut rest).filter(|command| is_crowded(command));
+    if let Some(command) = crowded {
+        let (ack, behind) = (without_lists(command), rest.len());
+        message.advance(message.len() - behind);
+        return Ok(Order::Crowded(ack));
     }
     match read_ack(message) {
         Some(ack) => Ok(Order::Ack(ack)),
         None => proto::Command::decode_length_delimited(message).map(Order::Other),
     }
+}
+
+/// The part of a `Command` that is read of one with too many attachments.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Answering {
+    #[prost(message, optional, tag = "2")]
+    ack: Option<Answered>,
+}
+
+/// The same of an `Ack`.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Answered {
+    #[prost(string, tag = "1")]
+    socket: String,
+    #[prost(uint64, tag = "2")]
+    ack: u64,
+}
+
+/// A command that is an answer, as far as it says who waits for it.
+fn without_lists(command: &[u8]) -> Option<Ack> {
+    let answered = Answering::decode(command).ok()?.ack?;
+    Some(Ack {
+        socket: Name::parse(&answered.socket)?,
+        ack: answered.ack,
+        args: Bytes::new(),
+        attachments: Vec::new(),
+    })
 }
 
 /// Rows of numbers that no worker says: they would take ten times the room of the message.
@@ -174,7 +202,7 @@ mod tests {
                 )
             }
             Order::Other(command) => command.clone(),
-            Order::Crowded | Order::Refused(_) => proto::Command::default(),
+            Order::Crowded(_) | Order::Refused(_) => proto::Command::default(),
         });
         all.collect()
     }

@@ -12,8 +12,8 @@ pub(crate) enum Order {
     /// Answers are the many.
     Ack(Ack),
     Other(proto::Command),
-    /// A command whose lists have too many members: nothing is made of it.
-    Crowded,
+    /// A command whose lists have too many members: nothing is made of it, but an answer names the one who waits for it.
+    Crowded(Option<Ack>),
     /// A command that was refused before it came here.
     Refused(&'static str),
 }

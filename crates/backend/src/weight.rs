@@ -282,6 +282,6 @@ mod tests {
         let bytes = said(vec![What::Emit(emit(1_000_000).into())]);
         assert_eq!(growth(&bytes), Ok(COMMAND_BYTES));
         let frame = Frame::decode(bytes.into()).expect("a message");
-        assert_eq!(frame.orders, [Order::Crowded]);
+        assert_eq!(frame.orders, [Order::Crowded(None)]);
     }
 }

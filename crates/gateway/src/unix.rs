@@ -224,8 +224,8 @@ fn clear(path: &Path) -> Result<()> {
         Err(Errno::CONNREFUSED) => Ok(fs::remove_file(path)?),
         // With a full backlog it is `AGAIN`.
         Ok(()) | Err(Errno::AGAIN) => bail!(
-            "another process listens there, or a gateway that still drains: `ss -lxp src {}` says which. Wait until it has ended, let `sockeye \
-             upgrade` put this program in its place, or name another path",
+            "another process listens there, or a gateway that still drains: `ss -lxp src {}` says which. Wait until it has ended, or name another \
+             path",
             path.display()
         ),
         Err(error) => Err(error).context("cannot see whether another process listens there"),

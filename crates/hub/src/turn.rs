@@ -37,8 +37,8 @@ pub trait World: Sink {
     /// Does what the hub wants done.
     fn carry_out(&mut self, effect: Effect);
 
-    /// Whether the peer of a connection, whose stream has ended, has all that was written there. It is asked where an answer may be
-    /// lost that exists nowhere else.
+    /// Whether the peer of a connection, whose stream has ended or broken, has all that was written there. It is asked where an answer may
+    /// be lost that exists nowhere else.
     fn settle(&mut self, _conn: ConnId) -> Proof {
         Proof::Arrived
     }
@@ -119,7 +119,7 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, world| {
             let conn = input::open(&mut stage.parts, peer);
             if !adopt(world, conn) {
-                input::broken(&mut stage.parts, conn);
+                input::broken(&mut stage.parts, conn, || Proof::Arrived);
             }
             conn
         })
@@ -134,7 +134,7 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, world| {
             let conn = input::open_beyond(&mut stage.parts, peer);
             if !adopt(world, conn) {
-                input::broken(&mut stage.parts, conn);
+                input::broken(&mut stage.parts, conn, || Proof::Arrived);
             }
             conn
         })
@@ -158,7 +158,7 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, world| {
             let conn = input::open_moved(&mut stage.parts, &moved);
             if !adopt(world, conn) {
-                return input::broken(&mut stage.parts, conn);
+                return input::broken(&mut stage.parts, conn, || Proof::Arrived);
             }
             input::bytes(stage, conn, moved.read);
             if moved.ended {
@@ -192,7 +192,7 @@ impl<W: World> Turn<'_, W> {
 
     /// The connection broke.
     pub fn broken(&mut self, conn: ConnId) {
-        self.take_in(|stage, _| input::broken(&mut stage.parts, conn));
+        self.take_in(|stage, world| input::broken(&mut stage.parts, conn, || world.settle(conn)));
     }
 
     /// The kernel takes bytes again.

@@ -243,7 +243,7 @@ impl Streams {
         // Shut once: the kernel reports each time, and that is an event as well.
         let shuts = self.mark(conn, Marks::SETTLES, true);
         match self.get_mut(conn) {
-            // For the same reason no close_notify goes before this end.
+            // For the same reason no close_notify goes before an end that waits for proof.
             Some(stream) if !says_goodbye => stream.settle(shuts),
             _ => Proof::Arrived,
         }

@@ -110,6 +110,47 @@ fn an_answer_that_is_refused_ends_the_wait_of_its_client() {
     }
 }
 
+/// Nothing was made of it, so nobody knew whose answer it was.
+#[test]
+fn an_answer_with_too_many_attachments_ends_the_wait_of_its_client() {
+    let name = "0".repeat(20);
+    let answer = |socket: &str| {
+        Some(Order::Ack(proto::Ack {
+            socket: socket.to_owned(),
+            ack: 9,
+            args: "1".into(),
+            attachments: vec![Default::default(); 1_001],
+        }))
+    };
+    let mut backend = attached();
+    let admit = comes(&mut backend, &name);
+    backend
+        .received(1, LINK, says(1, vec![Some(admit)]))
+        .expect("in order");
+    backend.up(1, event(&name, "sum", 9));
+    items(&mut backend);
+    backend.take_out();
+    let said = says(2, vec![answer("nobody"), answer(&name), answer(&name)]);
+    let frame = Frame::decode(said.encode_to_vec().into()).expect("a frame");
+    backend.received(2, LINK, frame).expect("in order");
+    let failed = failures(&mut backend);
+    let numbers: Vec<u64> = failed.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [2, 3, 4], "{failed:?}");
+    let crowded = |(_, why): &(u64, String)| why.contains("more than 1000 members");
+    assert!(failed.iter().all(crowded), "{failed:?}");
+    let out = backend.take_out();
+    let told: Vec<&Down> = out.iter().map(|out| &out.down).collect();
+    let refused = matches!(
+        told.as_slice(),
+        [Down::Refuse {
+            ack: 9,
+            why: backend::Why::Failed,
+            ..
+        }]
+    );
+    assert!(refused, "{told:?}");
+}
+
 /// The same between servers.
 #[test]
 fn a_reply_that_is_refused_is_waited_for_no_longer() {

@@ -30,7 +30,7 @@ pub use books::Books;
 pub use grpc::routes;
 pub use http::BODY_BYTES_MAX;
 pub use lists::PAGE_MAX;
-pub use once::{KEYS_MAX, REMEMBERED};
+pub use once::{KEPT_BYTES_MAX, KEYS_MAX, REMEMBERED};
 pub use past::{ANSWER_BYTES_MAX, Called, Past, Used};
 
 use crate::bodies::{self, Bodies, Fault, Key, Namespaces};

@@ -15,8 +15,8 @@ pub const REMEMBERED: Duration = Duration::from_secs(600);
 /// Orders that are remembered. One more is refused: forgetting an old one would break a promise. One caller has half of them, so
 /// that none shuts out the others.
 pub const KEYS_MAX: usize = 100_000;
-/// Bytes of the answers that are remembered, of which one caller has half as well.
-const BYTES_MAX: usize = 32 << 20;
+/// Bytes of their namespaces, keys and answers, of which one caller has half as well. The name of a namespace may fill a whole call.
+pub const KEPT_BYTES_MAX: usize = 32 << 20;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const KEY_BYTES_MAX: usize = 255;
 
@@ -57,6 +57,11 @@ impl Name {
                 text: key.to_owned(),
             },
         }
+    }
+
+    /// Memory that it takes for itself: callers are few.
+    fn bytes(&self) -> usize {
+        allocated(self.key.namespace.len()) + allocated(self.key.text.len())
     }
 
     /// For others than this node: keys may be secrets of programs.
@@ -147,7 +152,7 @@ impl Once {
         if memory.is_full_for(&name.caller) {
             return Err(Problem::new(
                 Kind::Busy,
-                "the gateway remembers as many Idempotency-Keys of this caller as it may: leave the header out, or come back later",
+                "the gateway remembers as many Idempotency-Keys of this caller, or as many bytes of them and of their answers, as it may: leave the header out, or come back later",
             ));
         }
         let (sender, slot) = watch::channel(None);
@@ -157,7 +162,7 @@ impl Once {
             since: now,
             slot,
             begun: Arc::clone(&begun),
-            bytes: 0,
+            bytes: name.bytes(),
         };
         memory.insert(name, remembered);
         Ok(Turn::First(sender, begun))
@@ -197,7 +202,7 @@ impl Once {
         let remembered = Remembered {
             digest: known.digest,
             since: now.checked_sub(known.age).unwrap_or(now),
-            bytes: known.answer.as_ref().map_or(0, bytes),
+            bytes: known.name.bytes() + known.answer.as_ref().map_or(0, bytes),
             slot: watch::channel(known.answer).1,
             begun: Arc::new(AtomicBool::new(true)),
         };
@@ -213,12 +218,15 @@ impl Once {
             return;
         };
         if !carried_out {
-            let forgotten = orders.by_key.remove(key).is_some();
-            memory.len -= usize::from(forgotten);
+            if let Some(known) = orders.by_key.remove(key) {
+                orders.bytes -= known.bytes;
+                memory.bytes -= known.bytes;
+                memory.len -= 1;
+            }
         } else if let Some(known) = orders.by_key.get_mut(key) {
             known.begun.store(true, Ordering::Release);
-            known.bytes = bytes(answer);
-            let bytes = known.bytes;
+            let bytes = bytes(answer);
+            known.bytes += bytes;
             orders.bytes += bytes;
             memory.bytes += bytes;
         }
@@ -256,7 +264,7 @@ impl Memory {
     fn is_full_for(&self, caller: &str) -> bool {
         let own = self.callers.get(caller);
         let own = own.map_or((0, 0), |orders| (orders.by_key.len(), orders.bytes));
-        self.len.max(2 * own.0) >= KEYS_MAX || self.bytes.max(2 * own.1) >= BYTES_MAX
+        self.len.max(2 * own.0) >= KEYS_MAX || self.bytes.max(2 * own.1) >= KEPT_BYTES_MAX
     }
 
     /// Entries that are over go: about once a second, and when one is in the way.
@@ -376,6 +384,39 @@ mod tests {
         assert_eq!(counted, 1_000 * (size_of::<model::Answer>() + 16));
     }
 
+    /// 100,000 names of 1 MiB each were 100 GB, and none of them was counted.
+    #[test]
+    fn a_key_was_remembered_with_the_long_name_of_its_namespace_for_nothing() {
+        const LONG: usize = 1 << 20;
+        let (once, now) = (Once::default(), Instant::now());
+        let namespace = "n".repeat(LONG);
+        let named = |caller, key: usize| Name::new(caller, &namespace, &key.to_string());
+        let begin = |caller, key| once.begin(named(caller, key), [1; 32], now);
+        let full = |told: Result<Turn, Problem>| told.err().map(|problem| problem.kind());
+        // One that was not carried out leaves its room to others.
+        for key in 0..2 * KEPT_BYTES_MAX / LONG {
+            assert!(matches!(begin("shop", key), Ok(Turn::First(..))), "{key}");
+            let refused = Err(Problem::new(Kind::Busy, "x"));
+            once.end(&named("shop", key), &refused, true);
+        }
+        for key in 0..KEPT_BYTES_MAX / 2 / LONG {
+            assert!(matches!(begin("shop", key), Ok(Turn::First(..))), "{key}");
+            once.end(&named("shop", key), &DONE, true);
+        }
+        assert_eq!(full(begin("shop", LONG)), Some(Kind::Busy));
+        assert!(matches!(begin("shop", 0), Ok(Turn::Repeated(_))));
+        assert!(matches!(begin("bank", 0), Ok(Turn::First(..))));
+        // What another process knew is counted as well.
+        let next = Once::default();
+        once.end(&named("bank", 0), &DONE, true);
+        for known in once.known(now) {
+            next.remember(known, now);
+        }
+        let again = |caller, key| next.begin(named(caller, key), [1; 32], now);
+        assert_eq!(full(again("shop", LONG)), Some(Kind::Busy));
+        assert!(matches!(again("bank", 1), Ok(Turn::First(..))));
+    }
+
     /// One of them might use up all that there was, and the others were refused for ten minutes.
     #[test]
     fn a_caller_with_many_keys_shut_out_the_others() {
@@ -398,7 +439,7 @@ mod tests {
         let answer = super::super::model::Answer {
             args: serde_json::value::RawValue::from_string(format!(
                 "[\"{}\"]",
-                "x".repeat(BYTES_MAX / 2)
+                "x".repeat(KEPT_BYTES_MAX / 2)
             ))
             .expect("JSON"),
             attachments: Vec::new(),

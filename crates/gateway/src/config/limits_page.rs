@@ -72,10 +72,11 @@ fn fixed() -> [Row; 18] {
             grouped(api::PAGE_MAX),
         ),
         (
-            "idempotency keys that are remembered, and how long",
+            "idempotency keys that are remembered, bytes of them, of their namespaces and answers, and how long",
             format!(
-                "{}, {} s",
+                "{}, {}, {} s",
                 grouped(api::KEYS_MAX),
+                size(api::KEPT_BYTES_MAX),
                 api::REMEMBERED.as_secs()
             ),
         ),

@@ -101,7 +101,7 @@ pub(crate) fn on_packet_text(stage: &mut Stage, session: SessionId, text: &str, 
             stage.parts.books.counts.hit(Limit::Attachments);
             parse_error(&mut stage.parts, session);
         }
-        // An event or an ack without any data is ignored, as the reference does.
+        // An event without any data is ignored, as the reference does.
         Err(socketio::ParseError::Empty) if !interrupted => {
             stage.parts.books.counts.drop_message(Dropped::Invalid)
         }

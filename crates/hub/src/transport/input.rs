@@ -3,7 +3,7 @@
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::bounds::RESERVE_TIMEOUT;
-use crate::clients::conn::State;
+use crate::clients::conn::{Conn, State};
 use crate::life::{conns, ending};
 use crate::output::sink::Proof;
 use crate::parts::Parts;
@@ -157,12 +157,12 @@ pub(crate) fn eof(parts: &mut Parts, conn: ConnId, proof: impl FnOnce() -> Proof
         return;
     };
     slot.unread.end();
-    let proof = slot.awaits_proof().then(proof);
-    match proof {
+    let asks = slot.unread.is_over() && slot.awaits_proof();
+    match asks.then(proof) {
         None | Some(Proof::Arrived) => end_if_read(parts, conn),
         Some(Proof::Lost) => ending::lost_in_writing(parts, conn),
         Some(Proof::Pending) => {
-            // It has the time of a close.
+            // The proof has as long to come as a peer has to close.
             conns::finish(parts, conn);
             if let Some(slot) = parts.line.conns.get_mut(conn) {
                 slot.state = State::Linger;
@@ -189,8 +189,12 @@ fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<u8>>) {
 }
 
 /// The connection broke.
-pub(crate) fn broken(parts: &mut Parts, conn: ConnId) {
-    ending::lost(parts, conn, CloseReason::TransportError);
+pub(crate) fn broken(parts: &mut Parts, conn: ConnId, proof: impl FnOnce() -> Proof) {
+    let slot = parts.line.conns.get(conn);
+    match slot.is_some_and(Conn::awaits_proof) && proof() == Proof::Lost {
+        true => ending::lost_in_writing(parts, conn),
+        false => ending::lost(parts, conn, CloseReason::TransportError),
+    }
 }
 
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.

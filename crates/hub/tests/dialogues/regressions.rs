@@ -193,6 +193,24 @@ fn an_answer_that_a_closed_client_refused_was_lost_in_silence() {
     }
 }
 
+/// The same by a reset alone. One that a proxy sends after a whole answer says nothing.
+#[test]
+fn an_answer_that_a_reset_refused_was_lost_in_silence() {
+    for (proof, lives) in [(Proof::Lost, false), (Proof::Arrived, true)] {
+        let mut rig = lab();
+        let [client, poll] = [rig.open(), rig.open()];
+        let sid = opened(&mut rig, client);
+        rig.send(client, &post(&sid, "40"));
+        rig.take(client);
+        rig.send(poll, get(&sid, "").as_bytes());
+        rig.wires.proof = proof;
+        rig.break_off(poll);
+        rig.send(client, &post(&sid, "42[\"void\"]"));
+        let answer = rig.take(client);
+        assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "{proof:?}");
+    }
+}
+
 /// The kernel refuses the answer to a poll: its packets exist nowhere any more.
 #[test]
 fn an_answer_that_could_not_be_written_ends_the_session() {

@@ -31,27 +31,36 @@ impl Stream {
         Ok(len)
     }
 
-    /// Whether the peer, whose stream has ended, has all that was written. Its system tells by how it takes the end of our side, which this
-    /// shuts if it `shuts`. As long as that is not known, an event is to come.
+    /// The end of the stream, or an error: a reset behind it says that the peer refused what was written last.
     #[cold]
-    pub(crate) fn settle(&mut self, shuts: bool) -> Proof {
+    fn ended(&self) -> io::Result<usize> {
+        rustix::net::sockopt::socket_error(self)??;
+        Ok(0)
+    }
+
+    /// Whether the peer, whose stream has ended, has all that was written: its system acknowledges it, or refuses it. As long as neither is
+    /// known, our side is shut if it `shuts`, and an event is to come.
+    #[cold]
+    pub(crate) fn settle(&self, shuts: bool) -> Proof {
         let Stream::Tcp(stream) = self else {
             // On this machine nothing is on its way: the write or the read has failed.
             return Proof::Arrived;
         };
-        // It has a peer until both ends are acknowledged, or until a reset.
-        if stream.peer_addr().is_ok() {
-            if shuts {
-                let _ = stream.shutdown(Shutdown::Write);
-            }
-            return Proof::Pending;
-        }
-        // A peer that closed and then refuses what it gets did not have it. A reset without that end fails the read, and says nothing:
-        // proxies end idle connections so.
-        let had_ended = matches!(stream.read(&mut [0]), Ok(0));
-        match had_ended && !matches!(stream.take_error(), Ok(None)) {
+        // The end of our side counts as one byte.
+        let refused = |bytes| match bytes > 1 {
             true => Proof::Lost,
             false => Proof::Arrived,
+        };
+        match unacknowledged(stream) {
+            0 => Proof::Arrived,
+            // It has a peer until a reset.
+            bytes if stream.peer_addr().is_err() => refused(bytes),
+            _ => {
+                if shuts {
+                    let _ = stream.shutdown(Shutdown::Write);
+                }
+                Proof::Pending
+            }
         }
     }
 
@@ -84,9 +93,13 @@ impl AsFd for Stream {
 impl Read for Stream {
     #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
+        let got = match self {
             Stream::Tcp(stream) => stream.read(buf),
             Stream::Unix(stream) => stream.read(buf),
+        };
+        match got {
+            Ok(0) if !buf.is_empty() => self.ended(),
+            got => got,
         }
     }
 }
@@ -137,6 +150,31 @@ impl Source for Stream {
     }
 }
 
+/// Bytes that were written and that the peer's system has not acknowledged, also when it has refused them (`SIOCOUTQ`, `tcp(7)`). 0 where
+/// the system does not tell.
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+#[expect(unsafe_code, reason = "no library has this call of the kernel")]
+fn unacknowledged(stream: &TcpStream) -> usize {
+    const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
+    // SAFETY: the call writes one `int`, and the descriptor is open as long as the stream is there.
+    let bytes = unsafe {
+        let getter = rustix::ioctl::Getter::<SIOCOUTQ, std::ffi::c_int>::new();
+        rustix::ioctl::ioctl(stream, getter)
+    };
+    bytes.map_or(0, |bytes| bytes.max(0) as usize)
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+fn unacknowledged(_: &TcpStream) -> usize {
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,11 +204,16 @@ mod tests {
         }
     }
 
+    /// Until the end, or a reset behind it.
     fn read_end(own: &mut Stream) {
-        assert_eq!(known(|| own.read(&mut [0; 8]).ok()), 0);
+        let ends = |own: &mut Stream| match own.read(&mut [0; 8]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            got => Some(got),
+        };
+        assert!(!matches!(known(|| ends(own)), Ok(1..)), "there is more");
     }
 
-    fn settled(own: &mut Stream) -> Proof {
+    fn settled(own: &Stream) -> Proof {
         known(|| Some(own.settle(false)).filter(|proof| *proof != Proof::Pending))
     }
 
@@ -187,39 +230,44 @@ mod tests {
                 read_end(&mut own);
             }
             own.write_all(b"answer").expect("the kernel takes it");
-            assert_eq!(settled(&mut own), Proof::Lost);
+            assert_eq!(settled(&own), Proof::Lost);
         }
     }
 
     #[test]
-    fn what_is_on_its_way_is_lost_with_a_reset_behind_the_end() {
-        let (mut own, peer) = pair();
-        while own.write(&[7; 65_536]).is_ok() {}
-        peer.shutdown(Shutdown::Write).expect("half of an end");
-        read_end(&mut own);
-        assert_eq!(own.settle(true), Proof::Pending);
-        reset(peer);
-        assert_eq!(settled(&mut own), Proof::Lost);
+    fn what_is_on_its_way_is_lost_with_a_reset() {
+        for ends_before in [true, false] {
+            let (mut own, peer) = pair();
+            while own.write(&[7; 65_536]).is_ok() {}
+            if ends_before {
+                peer.shutdown(Shutdown::Write).expect("half of an end");
+                read_end(&mut own);
+                assert_eq!(own.settle(true), Proof::Pending);
+            }
+            reset(peer);
+            assert_eq!(settled(&own), Proof::Lost);
+        }
     }
 
+    /// Proxies end idle connections by a reset, some after an end.
     #[test]
     fn what_was_taken_before_the_end_has_arrived() {
-        let (mut own, mut peer) = pair();
-        own.write_all(b"answer").expect("room");
-        peer.read_exact(&mut [0; 6]).expect("all of it");
-        drop(peer);
-        read_end(&mut own);
-        assert_eq!(own.settle(true), Proof::Pending, "our end is open");
-        assert_eq!(settled(&mut own), Proof::Arrived);
-    }
-
-    /// Proxies end idle connections so.
-    #[test]
-    fn a_reset_without_an_end_says_nothing() {
-        let (mut own, mut peer) = pair();
-        own.write_all(b"answer").expect("room");
-        peer.read_exact(&mut [0; 6]).expect("all of it");
-        reset(peer);
-        assert_eq!(settled(&mut own), Proof::Arrived);
+        let ends: [fn(std::net::TcpStream); 3] = [drop, reset, |peer| {
+            peer.shutdown(Shutdown::Write).expect("half of an end");
+            reset(peer);
+        }];
+        for end in ends {
+            for shuts in [false, true] {
+                let (mut own, mut peer) = pair();
+                own.write_all(b"answer").expect("room");
+                peer.read_exact(&mut [0; 6]).expect("all of it");
+                if shuts {
+                    own.shutdown(Shutdown::Write).expect("half of an end");
+                }
+                end(peer);
+                read_end(&mut own);
+                assert_eq!(settled(&own), Proof::Arrived);
+            }
+        }
     }
 }

@@ -119,6 +119,14 @@ fn no_object(text: &str) -> Invalid {
     })
 }
 
+/// What is wrong with bytes that have no JSON form: they may be a message of which only the payload cannot be read.
+#[cold]
+fn no_json(bytes: &[u8]) -> Invalid {
+    let outline = msgpack::outline(bytes).unwrap_or_default();
+    let fields = Fields::read(&outline).unwrap_or_default();
+    fields.about(Invalid::default())
+}
+
 /// Parses one MessagePack message. `bin` becomes an attachment; dates (notepack's ext type 0 and
 /// the timestamp type -1) become ISO strings, NaN and infinities null; other ext types and keys
 /// that are no strings are refused.
@@ -126,7 +134,8 @@ fn no_object(text: &str) -> Invalid {
 /// # Errors
 /// [`Invalid`].
 pub fn parse_msgpack(bytes: &[u8]) -> Result<Incoming<'static>, Invalid> {
-    let msgpack::Decoded { json, attachments } = msgpack::decode(bytes).ok_or(Invalid::default())?;
+    let decoded = msgpack::decode(bytes).ok_or_else(|| no_json(bytes))?;
+    let msgpack::Decoded { json, attachments } = decoded;
     let fields = Fields::read(&json).ok_or_else(|| no_object(&json))?;
     interpret(&json, &fields, Binary::Apart(attachments)).map(Incoming::into_owned)
 }

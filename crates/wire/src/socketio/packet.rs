@@ -91,7 +91,7 @@ pub enum ParseError {
 /// Parses the data of one Engine.IO message.
 ///
 /// Payloads: CONNECT takes an object or nothing, DISCONNECT nothing, EVENT an array whose first
-/// item is a number or a string that is not reserved, ACK an array, CONNECT_ERROR an object or a
+/// item is a number or a string that is not reserved, ACK an array or nothing, CONNECT_ERROR an object or a
 /// string. In binary kinds each attachment must be named by exactly one placeholder, and
 /// each placeholder must name one.
 ///
@@ -189,7 +189,9 @@ fn check_shape(packet: &Packet<'_>) -> Result<(), ParseError> {
         (PacketType::Connect, None | Some(b'{'))
         | (PacketType::Disconnect, None)
         | (PacketType::ConnectError, Some(b'{' | b'"')) => Ok(()),
-        (PacketType::Event | PacketType::Ack, None) => Err(ParseError::Empty),
+        // An answer without arguments, as the reference takes it.
+        (PacketType::Ack, None) => Ok(()),
+        (PacketType::Event, None) => Err(ParseError::Empty),
         (PacketType::Event | PacketType::BinaryEvent, Some(b'[')) => {
             if !is_event_array(packet.data) {
                 return Err(ParseError::Shape);

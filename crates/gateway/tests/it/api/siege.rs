@@ -99,6 +99,28 @@ fn remembered_answers_were_counted_without_what_they_take_beside_their_text() {
         .for_each(|client| client.join().expect("a client"));
 }
 
+/// 100,000 keys with the name of a namespace of 1 MiB each were 100 GB, and counted as nothing.
+#[test]
+fn remembered_keys_were_counted_without_the_names_of_their_namespaces() {
+    const LONG: usize = 500_000;
+    let namespace = format!("/{}", "n".repeat(LONG));
+    let gateway = Gateway::start(&config(&format!("[namespaces.{namespace:?}]")));
+    let body = json!({"namespace": namespace, "event": "n", "all": true}).to_string();
+    let call = |header: &str| {
+        let (answer, told) = call_with(&gateway, &KEY.0, header, "POST", "/v1/emit", &body);
+        (answer.status, told)
+    };
+    let under = |n: usize| call(&format!("Idempotency-Key: {n}\r\n"));
+    let remembered = (0..40).take_while(|n| under(*n) == accepted()).count();
+    // One caller has 16 MiB.
+    assert_eq!(remembered, (16_usize << 20).div_ceil(LONG));
+    let (status, problem) = under(40);
+    let busy = json!("urn:sockeye:problem:busy");
+    assert_eq!((status, &problem["type"]), (503, &busy), "{problem}");
+    assert_eq!(under(0), accepted(), "none is forgotten early");
+    assert_eq!(call(""), accepted());
+}
+
 /// The order of 16 calls under one key is not known; that it is carried out once is.
 #[test]
 fn one_order_under_one_key_from_many_callers_at_once_is_carried_out_once() {

@@ -253,6 +253,20 @@ fn an_ack_that_is_refused_names_its_question() {
     let event = format!(r#"{{"type":"x","id":7,"payload":{open}{close}}}"#);
     let invalid = parse_json(&event).expect_err(&event);
     assert_eq!((invalid.id, invalid.is_ack), (Some(7), false));
+    // By MessagePack, wherever the payload stands.
+    let packed = |before: &[u8], behind: &[u8]| {
+        let parts: [&[u8]; 5] = [b"\x83", before, b"\xa7payload", &[0x91; 500], behind];
+        parse_msgpack(&parts.concat()).expect_err("too deep")
+    };
+    let [ack, id] = [&b"\xa4type\xa3ack"[..], b"\xa2id\x07"];
+    let end = &b"\x01"[..];
+    for invalid in [
+        packed(&[ack, id].concat(), end),
+        packed(id, &[end, ack].concat()),
+        packed(b"", &[end, ack, id].concat()),
+    ] {
+        assert_eq!((invalid.id, invalid.is_ack), (Some(7), true));
+    }
     let nameless = parse_json(r#"{"type":"ack","payload":1}"#).expect_err("no id");
     assert_eq!((nameless.id, nameless.is_ack), (None, true));
 }

@@ -25,11 +25,7 @@ pub struct Decoded {
 /// nesting beyond [`DEPTH_MAX`], unknown ext types, keys that are no strings, text that is not
 /// UTF-8, more than [`ATTACHMENTS_MAX`] binaries.
 pub fn decode(bytes: &[u8]) -> Option<Decoded> {
-    let mut decoder = Decoder {
-        rest: bytes,
-        out: Vec::with_capacity(bytes.len().saturating_mul(2)),
-        attachments: Vec::new(),
-    };
+    let mut decoder = Decoder::new(bytes, bytes.len().saturating_mul(2));
     decoder.value(DEPTH_MAX)?;
     if !decoder.rest.is_empty() {
         return None;
@@ -41,6 +37,15 @@ pub fn decode(bytes: &[u8]) -> Option<Decoded> {
     })
 }
 
+/// The members of a map that cannot be decoded, as a JSON object with null in the place of each array and map. What follows something that
+/// cannot be read is left out. `None`: it is no map.
+#[cold]
+pub(crate) fn outline(bytes: &[u8]) -> Option<String> {
+    let mut decoder = Decoder::new(bytes, 0);
+    decoder.outline()?;
+    String::from_utf8(decoder.out).ok()
+}
+
 struct Decoder<'a> {
     rest: &'a [u8],
     out: Vec<u8>,
@@ -48,6 +53,14 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
+    fn new(bytes: &'a [u8], room: usize) -> Self {
+        Self {
+            rest: bytes,
+            out: Vec::with_capacity(room),
+            attachments: Vec::new(),
+        }
+    }
+
     /// Recursion is bounded by `depth`, the containers that may still open.
     fn value(&mut self, depth: usize) -> Option<()> {
         match self.marker()? {
@@ -206,15 +219,73 @@ impl<'a> Decoder<'a> {
             if index > 0 {
                 self.out.push(b',');
             }
-            let marker = self.marker()?;
-            let key_len = self.text_len(marker)??;
-            let key = std::str::from_utf8(self.take(key_len)?).ok()?;
-            json::quote(&mut self.out, key);
-            self.out.push(b':');
+            self.key()?;
             self.value(depth)?;
         }
         self.out.push(b'}');
         Some(())
+    }
+
+    fn key(&mut self) -> Option<()> {
+        let marker = self.marker()?;
+        let key_len = self.text_len(marker)??;
+        let key = std::str::from_utf8(self.take(key_len)?).ok()?;
+        json::quote(&mut self.out, key);
+        self.out.push(b':');
+        Some(())
+    }
+
+    fn outline(&mut self) -> Option<()> {
+        let marker = self.marker()?;
+        let is_map = matches!(marker, Marker::FixMap(_) | Marker::Map16 | Marker::Map32);
+        let members = self.inside(marker)?.filter(|_| is_map)? / 2;
+        self.out.push(b'{');
+        for index in 0..members {
+            let end = self.out.len();
+            if index > 0 {
+                self.out.push(b',');
+            }
+            if self.key().and_then(|()| self.brief()).is_none() {
+                self.out.truncate(end);
+                break;
+            }
+        }
+        self.out.push(b'}');
+        Some(())
+    }
+
+    /// A value, or null for an array or a map, however deep it is: nothing recurses.
+    fn brief(&mut self) -> Option<()> {
+        let marker = self.marker()?;
+        let Some(mut left) = self.inside(marker)? else {
+            return self.scalar(marker);
+        };
+        let start = self.out.len();
+        while left > 0 {
+            let marker = self.marker()?;
+            match self.inside(marker)? {
+                Some(more) => left = left.checked_add(more)?,
+                None => self.scalar(marker)?,
+            }
+            left -= 1;
+            self.out.truncate(start);
+            self.attachments.clear();
+        }
+        self.raw("null");
+        Some(())
+    }
+
+    /// Values in an array or a map, keys among them; `Some(None)` for another marker.
+    fn inside(&mut self, marker: Marker) -> Option<Option<usize>> {
+        Some(Some(match marker {
+            Marker::FixArray(len) => len.into(),
+            Marker::Array16 => self.len(2)?,
+            Marker::Array32 => self.len(4)?,
+            Marker::FixMap(len) => 2 * usize::from(len),
+            Marker::Map16 => 2 * self.len(2)?,
+            Marker::Map32 => self.len(4)?.checked_mul(2)?,
+            _ => return Some(None),
+        }))
     }
 
     fn attachment(&mut self, len: usize) -> Option<()> {

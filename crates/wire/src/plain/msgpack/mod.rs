@@ -4,6 +4,7 @@ mod date;
 mod decode;
 mod encode;
 
+pub(crate) use decode::outline;
 pub use decode::{Decoded, decode};
 pub use encode::from_json;
 pub(crate) use encode::{array, map, nil, text, unsigned};

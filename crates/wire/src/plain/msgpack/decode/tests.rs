@@ -121,6 +121,32 @@ fn what_has_no_json_form_is_refused() {
 }
 
 #[test]
+fn what_cannot_be_decoded_has_an_outline() {
+    let behind = b"\x01\xa1b\x81\x05\xc4\x01x\xa1c\x07";
+    let deep: [&[u8]; 3] = [b"\x83\xa1a", &[0x91; 100_000], behind];
+    let empty = b"\xc4\x00".repeat(ATTACHMENTS_MAX + 1);
+    let binaries: [&[u8]; 3] = [b"\x82\xa1a\xdc\x00\x0b", &empty, b"\xa1b\xc3"];
+    let (deep, binaries) = (deep.concat(), binaries.concat());
+    let cases: [(&[u8], &str); 8] = [
+        (&deep, r#"{"a":null,"b":null,"c":7}"#),
+        (&binaries, r#"{"a":null,"b":true}"#),
+        (b"\x81\xa1a\x91", "{}"),
+        (b"\x82\xa1a\x02\xa1b\xdd\xff\xff\xff\xff\x01", r#"{"a":2}"#),
+        (b"\xdf\xff\xff\xff\xff\xa1a\x01", r#"{"a":1}"#),
+        // An unknown ext type, and a key that is no string.
+        (b"\x82\xa1a\x01\xa1b\x91\xd4\x01\x00", r#"{"a":1}"#),
+        (b"\x82\xa1a\x01\x02\x03", r#"{"a":1}"#),
+        (b"\x80", "{}"),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(outline(bytes).as_deref(), Some(expected), "{expected}");
+    }
+    for bytes in [&b""[..], b"\x91\x80", b"\x01", b"\xde\x00", b"\xc1"] {
+        assert_eq!(outline(bytes), None, "{bytes:02x?}");
+    }
+}
+
+#[test]
 fn depth_and_attachments_are_bounded() {
     let nested = |depth| [vec![0x91; depth], vec![0x01]].concat();
     assert!(decode(&nested(DEPTH_MAX)).is_some());
