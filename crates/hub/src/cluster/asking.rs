@@ -102,10 +102,20 @@ pub(crate) fn forget_acks(parts: &mut Parts, socket: SocketKey) {
     parts.books.counts.acks_outstanding = parts.rounds.owed() as u64;
 }
 
+/// What came of rounds, for the handler. A whole list is made now, however small the part that ended it is: that costs the turn, too.
+fn tell(parts: &mut Parts, told: impl IntoIterator<Item = Told>) {
+    for told in told {
+        if let Told::Found { found, .. } = &told {
+            parts.line.budget.list(found.bytes());
+        }
+        parts.outbound.tell(told);
+    }
+}
+
 /// A deadline has come.
 pub(crate) fn ack_due(parts: &mut Parts, id: u64) {
     let told = parts.rounds.due(id);
-    parts.outbound.tell_all(told);
+    tell(parts, told);
     parts.books.counts.acks_outstanding = parts.rounds.owed() as u64;
 }
 
@@ -134,7 +144,7 @@ pub(crate) fn take_response(parts: &mut Parts, reply: &Reply) {
         parts.line.budget.list(reply.response.bytes());
     }
     let told = parts.rounds.respond(reply, &mut parts.books.counts);
-    parts.outbound.tell_all(told);
+    tell(parts, told);
     if let Response::Page(page) = &reply.response
         && let Some(next) = page.next
     {
@@ -172,7 +182,7 @@ pub(crate) fn on_tidings(parts: &mut Parts, tidings: &Tidings) {
         _ => {}
     }
     let told = parts.rounds.on_tidings(tidings);
-    parts.outbound.tell_all(told);
+    tell(parts, told);
 }
 
 /// Opens a round of so many shards, and of other nodes if there are any.

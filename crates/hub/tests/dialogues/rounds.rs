@@ -408,6 +408,29 @@ fn a_turn_made_any_number_of_lists() {
     assert_eq!(first + later.sum::<usize>(), 100);
 }
 
+/// A list was counted where its parts came, and not where the last one ended it: small answers of another shard ended any number of lists
+/// in one turn.
+#[test]
+fn a_turn_ended_any_number_of_lists() {
+    const LISTS: usize = 60;
+    let (asker, mut net) = world(2, 100);
+    let clients: Vec<Client> = (0..200).map(|_| net.client(0)).collect();
+    net.client(1);
+    net.settle();
+    (0..LISTS).for_each(|_| net.say(clients[0], "42[\"fetch\"]"));
+    while net.routes().contains(&(0, 1)) {
+        net.carry_one((0, 1));
+    }
+    assert_eq!(asker.0.heard().len(), 0, "the other shard was not heard");
+    let mut ended = Vec::new();
+    while net.routes().contains(&(1, 0)) {
+        net.carry_share((1, 0));
+        ended.push(asker.0.heard().len());
+    }
+    assert_eq!(ended.iter().sum::<usize>(), LISTS);
+    assert!(ended.iter().all(|lists| *lists < LISTS / 2), "{ended:?}");
+}
+
 /// With the table full `fetch` said that there is nobody.
 #[test]
 fn a_fetch_that_could_not_ask_says_so() {

@@ -299,6 +299,22 @@ impl Net {
         self.end_turn(to);
     }
 
+    /// Letters of this route arrive until the turn that takes them in is full.
+    pub fn carry_share(&mut self, (from, to): (usize, usize)) {
+        let mut queue = self.mail.remove(&(from, to)).unwrap_or_default();
+        self.turn(to, |turn| {
+            while !turn.is_full()
+                && let Some(letter) = queue.pop_front()
+            {
+                turn.letter(&letter);
+            }
+        });
+        if !queue.is_empty() {
+            self.mail.insert((from, to), queue);
+        }
+        self.end_turn(to);
+    }
+
     /// What hubs have for other processes.
     pub fn parcels(&mut self) -> Vec<Parcel> {
         let desks = self.nodes.iter_mut().map(|node| &mut node.desk);
