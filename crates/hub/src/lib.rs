@@ -65,7 +65,7 @@ pub use hub::Hub;
 pub use life::handing::{Handed, Handing};
 pub use life::keepsakes::Unable;
 pub use life::staying::{Crossing, Stays};
-pub use output::sink::{Proof, Sink, Slices, Write, Writes, Written};
+pub use output::sink::{Sink, Slices, Write, Writes, Written};
 pub use recovery::chronicle::{Chronicle, ChronicleQuestion, ChronicleWord, Claiming, Saving};
 pub use rooms::directory::Expected;
 pub use rooms::history::{HistoryTap, Recorded};

@@ -19,7 +19,7 @@ use crate::hearing::decisions;
 use crate::hub::Hub;
 use crate::life::keepsakes::{self, Unable};
 use crate::life::{arriving, chronicling, conns, handing};
-use crate::output::sink::{Proof, Sink};
+use crate::output::sink::Sink;
 use crate::seam::ask::Reply;
 use crate::seam::effect::Effect;
 use crate::seam::stage::Stage;
@@ -36,12 +36,6 @@ use std::sync::Arc;
 pub trait World: Sink {
     /// Does what the hub wants done.
     fn carry_out(&mut self, effect: Effect);
-
-    /// Whether the peer of a connection, whose stream has ended or broken, has all that was written there. It is asked where an answer may
-    /// be lost that exists nowhere else.
-    fn settle(&mut self, _conn: ConnId) -> Proof {
-        Proof::Arrived
-    }
 
     /// Wakes the shards that messages were left for. It comes before each flush: a shard that was woken by the first message
     /// of a turn would work on each by itself, and write to each of its clients as often.
@@ -119,7 +113,7 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, world| {
             let conn = input::open(&mut stage.parts, peer);
             if !adopt(world, conn) {
-                input::broken(&mut stage.parts, conn, || Proof::Arrived);
+                input::broken(&mut stage.parts, conn);
             }
             conn
         })
@@ -134,7 +128,7 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, world| {
             let conn = input::open_beyond(&mut stage.parts, peer);
             if !adopt(world, conn) {
-                input::broken(&mut stage.parts, conn, || Proof::Arrived);
+                input::broken(&mut stage.parts, conn);
             }
             conn
         })
@@ -158,13 +152,13 @@ impl<W: World> Turn<'_, W> {
         self.take_in(|stage, world| {
             let conn = input::open_moved(&mut stage.parts, &moved);
             if !adopt(world, conn) {
-                return input::broken(&mut stage.parts, conn, || Proof::Arrived);
+                return input::broken(&mut stage.parts, conn);
             }
             input::bytes(stage, conn, moved.read);
             if moved.ended {
                 // The bytes are settled before the end is heard, as if they had come in one after the other.
                 decisions::settle(stage);
-                input::eof(&mut stage.parts, conn, || world.settle(conn));
+                input::eof(&mut stage.parts, conn);
             }
         });
     }
@@ -187,12 +181,12 @@ impl<W: World> Turn<'_, W> {
 
     /// The peer closed its sending side.
     pub fn eof(&mut self, conn: ConnId) {
-        self.take_in(|stage, world| input::eof(&mut stage.parts, conn, || world.settle(conn)));
+        self.take_in(|stage, _| input::eof(&mut stage.parts, conn));
     }
 
     /// The connection broke.
     pub fn broken(&mut self, conn: ConnId) {
-        self.take_in(|stage, world| input::broken(&mut stage.parts, conn, || world.settle(conn)));
+        self.take_in(|stage, _| input::broken(&mut stage.parts, conn));
     }
 
     /// The kernel takes bytes again.

@@ -8,7 +8,7 @@ use crate::streams::Streams;
 use crate::tls::{SecureStream, Tls};
 use hub::mailbox::{Loads, Receiver};
 use hub::metrics::Cells;
-use hub::{ConnId, Effect, Identity, Places, Proof, Sink, World, Writes, Written};
+use hub::{ConnId, Effect, Identity, Places, Sink, World, Writes, Written};
 use std::io::IoSlice;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -116,10 +116,6 @@ impl World for Hands {
             Effect::Away(parcel) => self.outside.away(parcel),
             Effect::Log(notice) => self.outside.log(notice),
         }
-    }
-
-    fn settle(&mut self, conn: ConnId) -> Proof {
-        self.streams.settle(conn)
     }
 
     fn wake(&mut self) {

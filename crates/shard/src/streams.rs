@@ -3,8 +3,9 @@
 use crate::kernel;
 use crate::reactor::stream::Stream;
 use crate::tls::{Buffers, Received, Tls};
+use hub::Written;
 use hub::tls::TlsCells;
-use hub::{ConnId, Kernel, Proof, Written};
+use hub::{ConnId, Kernel};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
@@ -43,8 +44,6 @@ impl Marks {
     const PREFACE: u8 = 4;
     /// The kernel tells when it takes bytes again.
     const TELLS_ROOM: u8 = 8;
-    /// It was asked whether the peer has all that was written.
-    const SETTLES: u8 = 16;
 
     fn has(self, mark: u8) -> bool {
         self.0 & mark != 0
@@ -234,19 +233,6 @@ impl Streams {
         let secure = &self.secure;
         let states = secure.open * Tls::STATE_BYTES;
         (secure.open, states + secure.kept_bytes)
-    }
-
-    /// Whether the peer, whose stream has ended, has all that was written.
-    pub(crate) fn settle(&mut self, conn: ConnId) -> Proof {
-        // A close_notify of ours may be all that a peer which has closed refuses.
-        let says_goodbye = self.secure.get(conn).is_some_and(Tls::is_closing);
-        // Shut once: the kernel reports each time, and that is an event as well.
-        let shuts = self.mark(conn, Marks::SETTLES, true);
-        match self.get_mut(conn) {
-            // For the same reason no close_notify goes before an end that waits for proof.
-            Some(stream) if !says_goodbye => stream.settle(shuts),
-            _ => Proof::Arrived,
-        }
     }
 
     /// Shuts the sending side: at once, or when the records before it are out.

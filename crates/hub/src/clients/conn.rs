@@ -78,12 +78,6 @@ impl Conn {
         }
     }
 
-    /// All is said, and the last of it was an answer that nobody knows to have arrived.
-    pub(crate) fn awaits_proof(&self) -> bool {
-        let has_said_all = matches!(self.state, State::Head | State::Linger);
-        has_said_all && self.exchange.is_unproven() && self.outbox.is_empty()
-    }
-
     /// Heap bytes of what was read. The outbox counts what is to be written.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.assembler.heap_bytes() + self.unread.heap_bytes()

@@ -108,8 +108,7 @@ pub(crate) fn lost(parts: &mut Parts, conn: ConnId, reason: CloseReason) {
     };
     let (state, session, waiting) = (slot.state, slot.session, slot.outbox.waiting_bytes());
     // An answer that the kernel did not take whole is lost with its packets, and so is the session (protocol 3.3). An answer that it took
-    // counts as delivered, because proxies end idle connections by a reset, unless the peer's system refused it: the caller has asked.
-    // A node that relays resets only what it could not deliver.
+    // counts as delivered, because proxies end idle connections by a reset. A node that relays resets only what it could not deliver.
     let undelivered = slot.origin.is_relayed() && reason == CloseReason::TransportError;
     let lost = undelivered || !slot.outbox.is_empty();
     let answered = parts.line.polls.sent_on(conn);

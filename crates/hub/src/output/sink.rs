@@ -30,17 +30,6 @@ pub enum Written {
     Gone,
 }
 
-/// Whether the peer of a connection, whose stream has ended, has all that was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// It has, or nobody will ever know.
-    Arrived,
-    /// It is not known yet. Our side is shut, and the end of the stream is told once more when it is known.
-    Pending,
-    /// The peer closed before it had all.
-    Lost,
-}
-
 /// Where bytes go: the shard's sockets, or a test's buffers.
 pub trait Sink {
     /// Takes as many bytes of each write as it can now, and says how each went before it returns.

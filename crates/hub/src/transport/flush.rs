@@ -114,8 +114,7 @@ fn after_flush(parts: &mut Parts, conn: ConnId, flushed: Flushed) {
             }
             if slot.state == State::Finishing {
                 slot.state = State::Linger;
-                // How the connection ends tells whether an answer that exists nowhere else arrived.
-                if slot.unread.has_ended() && !slot.exchange.is_unproven() {
+                if slot.unread.has_ended() {
                     conns::drop_conn(parts, conn);
                 } else {
                     // The peer closes first: a close of ours could destroy the last answer on its way (RFC 9112 §9.6).

@@ -3,9 +3,8 @@
 use crate::books::close::CloseReason;
 use crate::books::metrics::Limit;
 use crate::bounds::RESERVE_TIMEOUT;
-use crate::clients::conn::{Conn, State};
+use crate::clients::conn::State;
 use crate::life::{conns, ending};
-use crate::output::sink::Proof;
 use crate::parts::Parts;
 use crate::seam::stage::Stage;
 use crate::tables::slot::ConnId;
@@ -150,24 +149,11 @@ pub(crate) fn resume(stage: &mut Stage) {
     stage.parts.line.intake.put_back(passed_over);
 }
 
-/// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first. `proof` tells whether an answer
-/// that exists nowhere else is lost with the connection.
-pub(crate) fn eof(parts: &mut Parts, conn: ConnId, proof: impl FnOnce() -> Proof) {
-    let Some(slot) = parts.line.conns.get_mut(conn) else {
-        return;
-    };
-    slot.unread.end();
-    let asks = slot.unread.is_over() && slot.awaits_proof();
-    match asks.then(proof) {
-        None | Some(Proof::Arrived) => end_if_read(parts, conn),
-        Some(Proof::Lost) => ending::lost_in_writing(parts, conn),
-        Some(Proof::Pending) => {
-            // The proof has as long to come as a peer has to close.
-            conns::finish(parts, conn);
-            if let Some(slot) = parts.line.conns.get_mut(conn) {
-                slot.state = State::Linger;
-            }
-        }
+/// The peer closed its sending side. Bytes that it sent before and that wait here are worked on first.
+pub(crate) fn eof(parts: &mut Parts, conn: ConnId) {
+    if let Some(slot) = parts.line.conns.get_mut(conn) {
+        slot.unread.end();
+        end_if_read(parts, conn);
     }
 }
 
@@ -189,12 +175,8 @@ fn process_owned(stage: &mut Stage, conn: ConnId, mut input: Box<Vec<u8>>) {
 }
 
 /// The connection broke.
-pub(crate) fn broken(parts: &mut Parts, conn: ConnId, proof: impl FnOnce() -> Proof) {
-    let slot = parts.line.conns.get(conn);
-    match slot.is_some_and(Conn::awaits_proof) && proof() == Proof::Lost {
-        true => ending::lost_in_writing(parts, conn),
-        false => ending::lost(parts, conn, CloseReason::TransportError),
-    }
+pub(crate) fn broken(parts: &mut Parts, conn: ConnId) {
+    ending::lost(parts, conn, CloseReason::TransportError);
 }
 
 /// Takes complete requests or frames off the front of `data`; returns how many bytes that were.

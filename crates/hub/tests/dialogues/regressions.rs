@@ -3,7 +3,7 @@
 use crate::identity::{frame, received, websocket};
 use crate::rig::{Rig, handler, lab_rules};
 use hub::config::Config;
-use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, Proof, SocketKey, Written};
+use hub::{ConnectRequest, Context, Decision, Emit, Event, Handler, SocketKey, Written};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -145,69 +145,6 @@ fn a_reset_after_a_whole_answer_ended_the_session() {
         rig.send(client, &post(&sid, "42[\"void\"]"));
         let answer = rig.take(client);
         assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "deed {number}");
-    }
-}
-
-/// The client closed before it had the answer to its poll, which the kernel took whole, and its system refused that by a reset: at once,
-/// or after the hub had heard of the end.
-#[test]
-fn an_answer_that_a_closed_client_refused_was_lost_in_silence() {
-    let cases: [(usize, &[Proof], bool); 5] = [
-        (usize::MAX, &[Proof::Lost], false),
-        (usize::MAX, &[Proof::Pending, Proof::Lost], false),
-        // The rest of the answer leaves behind the end.
-        (7, &[Proof::Pending, Proof::Lost], false),
-        (
-            usize::MAX,
-            &[Proof::Pending, Proof::Pending, Proof::Arrived],
-            true,
-        ),
-        // Nobody waits for longer than a close may take.
-        (usize::MAX, &[Proof::Pending], true),
-    ];
-    for (number, (taken, proofs, lives)) in cases.into_iter().enumerate() {
-        let mut rig = lab();
-        let [client, poll] = [rig.open(), rig.open()];
-        let sid = opened(&mut rig, client);
-        rig.send(client, &post(&sid, "40"));
-        rig.take(client);
-        rig.wires.kernel = Box::new(move |_, n| Written::Bytes(n.min(taken)));
-        rig.send(poll, get(&sid, "").as_bytes());
-        rig.wires.kernel = Box::new(|_, n| Written::Bytes(n));
-        if taken == 7 {
-            rig.end(poll);
-            rig.writable(poll);
-            rig.finish_turn();
-        }
-        for proof in proofs {
-            rig.wires.proof = *proof;
-            rig.end(poll);
-            let waits = *proof == Proof::Pending;
-            assert_eq!(rig.conn(poll).is_some(), waits, "case {number}: {proof:?}");
-        }
-        rig.pass(2 * Config::default().limits.close_timeout);
-        assert_eq!(rig.conn(poll), None, "case {number}");
-        rig.send(client, &post(&sid, "42[\"void\"]"));
-        let answer = rig.take(client);
-        assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "case {number}");
-    }
-}
-
-/// The same by a reset alone. One that a proxy sends after a whole answer says nothing.
-#[test]
-fn an_answer_that_a_reset_refused_was_lost_in_silence() {
-    for (proof, lives) in [(Proof::Lost, false), (Proof::Arrived, true)] {
-        let mut rig = lab();
-        let [client, poll] = [rig.open(), rig.open()];
-        let sid = opened(&mut rig, client);
-        rig.send(client, &post(&sid, "40"));
-        rig.take(client);
-        rig.send(poll, get(&sid, "").as_bytes());
-        rig.wires.proof = proof;
-        rig.break_off(poll);
-        rig.send(client, &post(&sid, "42[\"void\"]"));
-        let answer = rig.take(client);
-        assert_eq!(answer.ends_with(b"\r\n\r\nok"), lives, "{proof:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use hub::config::{Config, PlainRaw, Rate};
 use hub::metrics::Cells;
 use hub::{
     Ask, AskKey, Effect, Entropy, Handler, HandlerFactory, Hub, Identity, Moved, Notice, Now,
-    Process, Proof, Reply, Sink, Spent, Turn, World, Writes, Written,
+    Process, Reply, Sink, Spent, Turn, World, Writes, Written,
 };
 use rules::{Action, EventRule, NamespaceRules, Rules, RulesFactory};
 use std::collections::{BTreeMap, HashMap};
@@ -40,8 +40,6 @@ pub struct Wires {
     pub links: Vec<Link>,
     by_conn: HashMap<ConnId, usize>,
     pub kernel: Kernel,
-    /// What clients have of that when their streams end.
-    pub proof: Proof,
 }
 
 impl Wires {
@@ -97,10 +95,6 @@ impl Sink for Desk<'_> {
 }
 
 impl World for Desk<'_> {
-    fn settle(&mut self, _: ConnId) -> Proof {
-        self.wires.proof
-    }
-
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Close { conn } | Effect::Handover { conn, .. } => self.wires.closed(conn),
@@ -167,7 +161,6 @@ impl Rig {
                 links: Vec::new(),
                 by_conn: HashMap::new(),
                 kernel: Box::new(|_, n| Written::Bytes(n)),
-                proof: Proof::Arrived,
             },
             checks: true,
             asked: Vec::new(),
