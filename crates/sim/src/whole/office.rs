@@ -47,8 +47,15 @@ impl Queue {
 impl Line for Queue {
     fn up(&self, up: Up) -> bool {
         let mut said = self.said();
-        if let Up::Found(found) = &up {
-            let bytes = found.encoded_len();
+        // A list of nobody costs a turn nothing.
+        if let Up::Found(found) = &up
+            && !found.sockets.is_empty()
+        {
+            let bytes = found
+                .sockets
+                .iter()
+                .map(Message::encoded_len)
+                .sum::<usize>();
             said.lists = (said.lists.0 + bytes, bytes);
         }
         said.ups.push(up);
