@@ -3,13 +3,8 @@
 use super::*;
 use backend::Frame;
 
-/// One answers, one is lost, one says nothing: the asker hears what there is, in time.
-#[test]
-fn workers_that_are_asked_answer_or_are_missing() {
-    let mut backend = attached();
-    for (link, instance) in [(2, "b"), (3, "c"), (4, "d")] {
-        join(&mut backend, Link(link), instance);
-    }
+/// A worker asks the others, here and on other nodes; the answer of other nodes, where nobody is.
+fn asks(backend: &mut Backend) -> Up {
     let tell = Order::Tell(Box::new(proto::Tell {
         query: 5,
         namespace: "/".to_owned(),
@@ -20,13 +15,25 @@ fn workers_that_are_asked_answer_or_are_missing() {
     backend
         .received(1, LINK, says(1, vec![Some(tell)]))
         .expect("in order");
-    let away = backend
-        .take_out()
-        .into_iter()
-        .find_map(|out| match out.down {
-            Down::Do(Order::Tell(tell)) => Some(tell.query),
-            _ => None,
-        });
+    let out = backend.take_out().into_iter();
+    let mut queries = out.filter_map(|out| match out.down {
+        Down::Do(Order::Tell(tell)) => Some(tell.query),
+        _ => None,
+    });
+    Up::Answers(proto::Answers {
+        query: queries.next().expect("other nodes are asked"),
+        ..proto::Answers::default()
+    })
+}
+
+/// One answers, one is lost, one says nothing: the asker hears what there is, in time.
+#[test]
+fn workers_that_are_asked_answer_or_are_missing() {
+    let mut backend = attached();
+    for (link, instance) in [(2, "b"), (3, "c"), (4, "d")] {
+        join(&mut backend, Link(link), instance);
+    }
+    let away = asks(&mut backend);
     let told = |backend: &mut Backend, link| {
         let sent = std::iter::from_fn(|| poll(backend, Link(link)));
         let items = sent.flat_map(|message| message.items);
@@ -48,13 +55,7 @@ fn workers_that_are_asked_answer_or_are_missing() {
     backend
         .received(1, Link(2), says(1, vec![Some(reply)]))
         .expect("in order");
-    backend.up(
-        1,
-        Up::Answers(proto::Answers {
-            query: away.expect("other nodes are asked"),
-            ..proto::Answers::default()
-        }),
-    );
+    backend.up(1, away);
     assert!(items(&mut backend).is_empty(), "two still owe an answer");
     backend.tick(301);
     let got = items(&mut backend);
@@ -151,28 +152,12 @@ fn an_answer_with_too_many_attachments_ends_the_wait_of_its_client() {
     assert!(refused, "{told:?}");
 }
 
-/// The same between servers.
+/// So it was between servers, too.
 #[test]
 fn a_reply_that_is_refused_is_waited_for_no_longer() {
     let mut backend = attached();
     join(&mut backend, Link(2), "b");
-    let tell = Order::Tell(Box::new(proto::Tell {
-        query: 5,
-        namespace: "/".to_owned(),
-        event: "ping".to_owned(),
-        timeout_ms: 300,
-        ..proto::Tell::default()
-    }));
-    backend
-        .received(1, LINK, says(1, vec![Some(tell)]))
-        .expect("in order");
-    let away = backend
-        .take_out()
-        .into_iter()
-        .find_map(|out| match out.down {
-            Down::Do(Order::Tell(tell)) => Some(tell.query),
-            _ => None,
-        });
+    let away = asks(&mut backend);
     let sent = poll(&mut backend, Link(2)).expect("it is asked");
     let Some(What::Told(told)) = &sent.items[0].what else {
         panic!("{sent:?}");
@@ -185,13 +170,7 @@ fn a_reply_that_is_refused_is_waited_for_no_longer() {
     backend
         .received(1, Link(2), says(1, vec![Some(reply)]))
         .expect("in order");
-    backend.up(
-        1,
-        Up::Answers(proto::Answers {
-            query: away.expect("other nodes are asked"),
-            ..proto::Answers::default()
-        }),
-    );
+    backend.up(1, away);
     let got = items(&mut backend);
     assert!(
         matches!(got.as_slice(), [What::Answers(answers)] if (answers.query, answers.missing) == (5, 1)),

@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(full(begin("shop", LONG)), Some(Kind::Busy));
         assert!(matches!(begin("shop", 0), Ok(Turn::Repeated(_))));
         assert!(matches!(begin("bank", 0), Ok(Turn::First(..))));
-        // What another process knew is counted as well.
+        // Calls that another process knew are counted as well.
         let next = Once::default();
         once.end(&named("bank", 0), &DONE, true);
         for known in once.known(now) {

@@ -102,7 +102,7 @@ pub(crate) fn forget_acks(parts: &mut Parts, socket: SocketKey) {
     parts.books.counts.acks_outstanding = parts.rounds.owed() as u64;
 }
 
-/// What came of rounds, for the handler. A whole list is made now, however small the part that ended it is: that costs the turn, too.
+/// Tells the handler how rounds ended. A whole list is made now, however small the part that ended it is: that costs the turn, too.
 fn tell(parts: &mut Parts, told: impl IntoIterator<Item = Told>) {
     for told in told {
         if let Told::Found { found, .. } = &told {

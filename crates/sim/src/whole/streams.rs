@@ -55,7 +55,7 @@ impl World {
         self.tell(|| format!("event stream {at} comes to life {life} by connection {link}"));
         let stream = &mut self.streams[at];
         if stream.id_by != Some(stream.life) {
-            // What it knows is not of the node that gave its id: it begins anew. A node that lags may tell once more what another one told,
+            // Its books are not of the node that gave its id: it begins anew. A node that lags may tell once more what another one told,
             // and has no history of a room of which it has not heard yet.
             stream.listener.last_id.clear();
             let rooms = stream.listener.rooms.values_mut();

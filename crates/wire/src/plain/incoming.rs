@@ -104,7 +104,7 @@ pub fn parse_json(text: &str) -> Result<Incoming<'_>, Invalid> {
     interpret(text, &fields, Binary::InText)
 }
 
-/// What is wrong with a text that is not one object: another JSON value lacks a `type`. One that is nested too deep has members all the same.
+/// The fault of a text that is not one object: another JSON value lacks a `type`. One that is nested too deep has members all the same.
 #[cold]
 fn no_object(text: &str) -> Invalid {
     let mut fields = Fields::default();
@@ -119,7 +119,7 @@ fn no_object(text: &str) -> Invalid {
     })
 }
 
-/// What is wrong with bytes that have no JSON form: they may be a message of which only the payload cannot be read.
+/// The fault of bytes that have no JSON form: they may be a message of which only the payload cannot be read.
 #[cold]
 fn no_json(bytes: &[u8]) -> Invalid {
     let outline = msgpack::outline(bytes).unwrap_or_default();

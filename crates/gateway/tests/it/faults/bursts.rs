@@ -43,7 +43,7 @@ fn speak(client: &mut Plain, rooms: &[&str], bytes: usize, per_second: u32, spee
         n += 1;
         speech.said.store(n, Ordering::SeqCst);
         due += Duration::from_secs(1) * rooms.len() as u32 / per_second;
-        // What a busy machine holds up would else come in one burst, which is as much as may wait for a member.
+        // Else the numbers of a stall would come in one burst, which is as much as may wait for a member.
         if due.elapsed() > BEHIND_MAX {
             due = Instant::now();
         }
@@ -53,7 +53,7 @@ fn speak(client: &mut Plain, rooms: &[&str], bytes: usize, per_second: u32, spee
     }
 }
 
-/// What a member was sent. The filling at its end is not parsed: on a busy machine that takes longer than its node takes to send it.
+/// A message to a member. The filling at its end is not parsed: on a busy machine that takes longer than its node takes to send it.
 fn without_filling(payload: &[u8]) -> Value {
     let text = std::str::from_utf8(payload).expect("UTF-8");
     let head = text.split_once(",\"text\":").map(|(head, _)| head);
