@@ -64,9 +64,6 @@ impl<'a> Decoder<'a> {
     /// Recursion is bounded by `depth`, the containers that may still open.
     fn value(&mut self, depth: usize) -> Option<()> {
         match self.marker()? {
-            Marker::Null => self.raw("null"),
-            Marker::True => self.raw("true"),
-            Marker::False => self.raw("false"),
             Marker::FixArray(len) => self.array(len.into(), depth)?,
             Marker::Array16 => {
                 let len = self.len(2)?;
@@ -92,6 +89,9 @@ impl<'a> Decoder<'a> {
 
     fn scalar(&mut self, marker: Marker) -> Option<()> {
         match marker {
+            Marker::Null => self.raw("null"),
+            Marker::True => self.raw("true"),
+            Marker::False => self.raw("false"),
             Marker::FixPos(number) => self.integer(number),
             Marker::U8 => self.number(|bytes| u8::from_be_bytes(bytes).into())?,
             Marker::U16 => self.number(|bytes| u16::from_be_bytes(bytes).into())?,
