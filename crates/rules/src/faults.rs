@@ -6,8 +6,6 @@
 pub enum Fault {
     /// A join that the home of a namespace passed on was not expected: an event right after it missed the shard that had it still to do.
     JoinUnexpected,
-    /// A worker's command for one socket did nothing where the socket was not there any more, though its client could come back.
-    GoneForgotten,
 }
 
 #[cfg(feature = "faults")]

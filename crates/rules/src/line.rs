@@ -53,10 +53,6 @@ pub enum Spread {
 impl Word {
     /// `shard`: the one that is to do it; others pass it on.
     pub fn new(shard: u16, line: Arc<dyn Line>, downs: Vec<Down>, spread: Spread) -> Self {
-        let spread = match spread {
-            Spread::Alone if faults::is_back(Fault::GoneForgotten) => Spread::Follows,
-            spread => spread,
-        };
         Self {
             shard,
             line,

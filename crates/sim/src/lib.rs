@@ -22,10 +22,7 @@
 //! | logs of two nodes have one name (C2) \* | an event stream was told that it resumes where it does not |
 //! | an id of an event stream does not say of which room (C3) \* | an event stream missed one of a room |
 //! | a newcomer that has to wait for other nodes is slow (C9) \* | a client was closed, and did nothing |
-//! | publishers wait for the home of a namespace only (C10) \* | too many messages wait for a hub that stands still |
-//! | lists for other nodes leave whatever waits (C5) \* | a message was missed on another node |
 //! | a join that the home of a namespace passes on is not expected \* | what a worker said behind it was missed |
-//! | a worker's command for a socket that has just left is lost \* | what it said was missed by the client that came back |
 //! | a node with a lower epoch is never heard (C19) \* | joins wait for ever |
 //! | letters leave before others have told what they hold \* | a message was missed, or somebody waits for ever |
 //! | messages between hubs are lost | every seed (`losses_are_noticed`) |

@@ -8,8 +8,6 @@ pub enum Fault {
     LettersUncounted,
     /// A turn did not count the lists of sockets that it made.
     ListsUncounted,
-    /// Answers to questions for sockets of other nodes left whatever waited for these, so that clients could not publish.
-    ListsFirst,
     /// One flush answered all waiting polls, however many bytes that were.
     PollsUnbounded,
     /// A kept event and its record took different ways, so a client that joined between them got it twice or never.
@@ -22,8 +20,6 @@ pub enum Fault {
     LogsAlike,
     /// The id of an event did not say of which room: each moved the place of its event stream in all rooms.
     PlaceOfAnyRoom,
-    /// Publishers did not wait for a slow shard of members, only for the home of the namespace, whose letters held nobody.
-    HomeHoldsNobody,
     /// A newcomer that waited for other nodes was slow, for much of what it was told could not leave.
     NewcomerSlow,
     /// The ack of an event left before the event was stored.

@@ -1,7 +1,6 @@
 //! The way to other nodes. What a turn has for them goes into one parcel, which leaves before the turn's flush. The control plane
 //! has the connection to the engine; it routes letters by keys, which name what a letter is for and what a node has members of.
 
-use crate::books::faults::{self, Fault};
 use crate::books::ledger::{Ledger, Stock};
 use crate::bounds::PARKED_ACKS_BYTES_MAX;
 use crate::cluster::joins::Joins;
@@ -344,9 +343,6 @@ impl Away {
     }
 
     pub(crate) fn room_for_lists(&self) -> usize {
-        if faults::is_back(Fault::ListsFirst) {
-            return usize::MAX;
-        }
         self.uplink.queue.room_for_lists(&self.parcel)
     }
 

@@ -1,7 +1,7 @@
 //! Lists of sockets, on the asker's shard and on each shard that has some. A long list is made a page at a time, and other shards and nodes
 //! get a page when they ask for it. So what is said to clients waits for a few pages, however many sockets are listed (ADR 85).
 
-use crate::bounds::{CHORES_PER_TURN, LIST_BYTES_PER_TURN, PAGE_BYTES, PAGE_SOCKETS};
+use crate::bounds::{CHORES_PER_TURN, PAGE_BYTES, PAGE_SOCKETS};
 use crate::cluster::asking::{self, respond};
 use crate::cluster::foreign::ELSEWHERE;
 use crate::cluster::letter::{
@@ -80,17 +80,24 @@ pub(crate) fn fetched(parts: &mut Parts, target: &Target<'_>, round: RoundId) {
     answer(parts, round, here, rest);
 }
 
-/// The first page of the local sockets of a target, and the keys of the others. The turn pays for the page, whoever gets it.
+/// The first page of the local sockets of a target, and the keys of the others. The turn pays for the page, whoever gets it. A turn that
+/// has made its share of first pages leaves all of the list for later: one word of a worker may ask for many lists.
 fn first_page(parts: &mut Parts, target: &Target<'_>) -> (Found, Vec<SocketKey>) {
     let sockets = parts.rooms.select(&mut parts.people, target);
     let keys = sockets
         .into_iter()
         .map(|index| parts.people.sockets.key(index));
     let mut rest: Vec<SocketKey> = keys.collect();
-    let (sockets, bytes) = describe(parts, &mut rest);
-    parts.line.budget.list(bytes);
-    let complete = true;
-    (Found { sockets, complete }, rest)
+    let mut here = Found {
+        complete: true,
+        ..Found::default()
+    };
+    if parts.line.budget.begins_lists() {
+        let (sockets, bytes) = describe(parts, &mut rest);
+        parts.line.budget.list(bytes);
+        here.sockets = sockets;
+    }
+    (here, rest)
 }
 
 /// Takes a page of sockets off a list and describes them; their bytes.
@@ -132,6 +139,9 @@ fn answer(parts: &mut Parts, round: RoundId, mut here: Found, rest: Vec<SocketKe
         return respond(parts, round, Response::Sockets(here));
     };
     asking::watch_ack(parts, number, round.timeout_ms);
+    if here.sockets.is_empty() {
+        return parts.rounds.begin_later(number);
+    }
     if let Some(list) = parts.rounds.list(number) {
         let bytes = here.bytes();
         let rest = list.take_rest();
@@ -145,10 +155,10 @@ pub(crate) fn more(rounds: &mut Rounds, more: &More) {
     rounds.more(more);
 }
 
-/// Makes the turn's share of lists.
+/// Makes what is left of the turn's share of lists.
 pub(crate) fn step(parts: &mut Parts) {
-    let (mut sockets, mut bytes) = (0, 0);
-    while sockets < CHORES_PER_TURN && bytes < LIST_BYTES_PER_TURN {
+    let mut sockets = 0;
+    while sockets < CHORES_PER_TURN && !parts.line.budget.is_listed() {
         let Some(number) = parts.rounds.lists.next(parts.clock.now.mono_ms) else {
             break;
         };
@@ -159,7 +169,7 @@ pub(crate) fn step(parts: &mut Parts) {
         let (made, made_bytes) = describe(parts, &mut rest);
         // A list whose page finds no room on its way costs a look, too.
         sockets += (before - rest.len()).max(1);
-        bytes += made_bytes;
+        parts.line.budget.list(made_bytes);
         if let Some(list) = parts.rounds.list(number) {
             list.add(made, made_bytes, rest);
         }

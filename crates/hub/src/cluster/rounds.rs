@@ -301,6 +301,14 @@ impl Rounds {
         }
     }
 
+    /// Nothing of this list is described yet, and it begins when its turn comes.
+    pub(crate) fn begin_later(&mut self, id: u64) {
+        if let Some(list) = self.list(id) {
+            list.is_waiting = true;
+            self.lists.goes_on(id, false);
+        }
+    }
+
     /// A list is over, or nobody wants it any more.
     pub(crate) fn end_list(&mut self, id: u64) {
         if self.list(id).is_some() {

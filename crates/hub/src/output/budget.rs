@@ -79,7 +79,17 @@ impl Budget {
             || log_bytes >= LOG_BYTES_PER_TURN
             || self.letters >= LETTERS_PER_TURN
             || self.letter_bytes >= LETTER_BYTES_PER_TURN
-            || self.list_bytes >= LIST_BYTES_PER_TURN
+            || self.is_listed()
+    }
+
+    /// A new list may begin with its first page at once. Half of the share is for lists that are under way.
+    pub(crate) fn begins_lists(&self) -> bool {
+        self.list_bytes < LIST_BYTES_PER_TURN / 2
+    }
+
+    /// The turn has made and taken in its share of lists.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.list_bytes >= LIST_BYTES_PER_TURN
     }
 
     /// However many clients flood, the others wait for the share of a few.

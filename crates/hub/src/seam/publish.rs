@@ -292,9 +292,7 @@ fn bring(parts: &mut Parts, to: &Target<'_>, event: &Emit<'_>) {
     match home_of(parts, to.namespace) {
         Some(home) if home != parts.ids.me.shard => {
             parts.traces.spoken(to.rooms);
-            if !faults::is_back(Fault::HomeHoldsNobody) {
-                send::wait_for(parts, send::shards_of(parts, to));
-            }
+            send::wait_for(parts, send::shards_of(parts, to));
             let event = Broadcast::new(to, event).said(&parts.people, event);
             send::send_to(parts, home, RoomNews::Publish(event));
         }

@@ -222,7 +222,10 @@ fn lists_of_a_lone_shard_were_not_counted() {
         whole.len()
     );
     assert!(whole.iter().all(|(_, found)| found.sockets.len() == 2_000));
-    assert!(begun.iter().all(|(_, found)| found.sockets.len() == PAGE));
+    // A turn makes the first pages of some lists only.
+    let lengths: Vec<usize> = begun.iter().map(|(_, found)| found.sockets.len()).collect();
+    assert!(lengths.contains(&0), "{lengths:?}");
+    assert!(lengths.iter().all(|length| [0, PAGE].contains(length)));
     assert_eq!(kept(&net), 0);
 }
 

@@ -2,6 +2,7 @@
 
 use super::due::{Due, MS};
 use super::world::World;
+use std::collections::VecDeque;
 
 /// Whether it is found by reading a connection.
 fn is_read(due: &Due) -> bool {
@@ -27,6 +28,30 @@ impl World {
             self.calendar.note(self.now_us + MS, Due::Read { life });
         }
         None
+    }
+
+    /// A hub finds what came while it stood still. It reads its clients one after the other, until a mailbox is overfull.
+    pub(crate) fn read_what_was_held(&mut self, life: usize, held: Vec<Due>) {
+        let mut unread = VecDeque::new();
+        for due in held {
+            let waits = !unread.is_empty() || self.lives[life].is_congested(&self.config);
+            match is_read(&due) && waits {
+                true => unread.push_back(due),
+                false => self.happen_now(due),
+            }
+        }
+        if unread.is_empty() {
+            return;
+        }
+        // It came before what is not read by now.
+        let later = &mut self.lives[life].unread;
+        let begins = later.is_empty();
+        unread.append(later);
+        *later = unread;
+        if begins {
+            self.report.congested += 1;
+            self.calendar.note(self.now_us + MS, Due::Read { life });
+        }
     }
 
     pub(crate) fn read_on_all(&mut self, life: usize) {

@@ -33,6 +33,8 @@ pub(crate) struct Seat {
     pub(crate) is_called: bool,
     /// Whether each letter in its mailbox comes from another hub.
     pub(crate) from_hubs: VecDeque<bool>,
+    /// Mail that is on its way to it. Of a process it is in the mailbox at once.
+    pub(crate) coming: usize,
     /// Its turns so far.
     pub(crate) turns: usize,
     /// It does nothing until then; what needs a turn of it waits.
@@ -139,9 +141,12 @@ impl Life {
 
     /// A mailbox is so full that no hub reads its clients.
     pub(crate) fn is_congested(&self, config: &Config) -> bool {
-        let mut shards = 0..self.hubs.len() as u16;
-        let loads = &self.process.loads;
-        shards.len() > 1 && shards.any(|shard| loads.is_overfull(shard, &config.limits))
+        let (loads, limits) = (&self.process.loads, &config.limits);
+        let is_overfull = |(shard, seat): (u16, &Seat)| {
+            let waiting = loads.messages(shard) + seat.coming;
+            loads.is_overfull(shard, limits) || waiting / 2 > limits.mailbox_messages_max
+        };
+        self.hubs.len() > 1 && (0..).zip(&self.hubs).any(is_overfull)
     }
 
     /// When something arrives that leaves now and takes so long: not before what left earlier the same way.
@@ -182,6 +187,7 @@ fn seat(
         is_called: false,
         turns: 0,
         from_hubs: VecDeque::new(),
+        coming: 0,
         still_until: 0,
         held: Vec::new(),
     }

@@ -26,6 +26,15 @@ struct Said {
     ups: Vec<Up>,
     /// Bytes of the lists of this turn, and of its last one.
     lists: (usize, usize),
+    /// A letter of another hub is read: lists that it ends come in one piece, as the end of a node ends all that wait for it.
+    letter: Option<Ended>,
+}
+
+/// Whether the letter has ended a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Nothing,
+    Lists,
 }
 
 impl Queue {
@@ -35,6 +44,14 @@ impl Queue {
 
     fn take(&self) -> Vec<Up> {
         std::mem::take(&mut self.said().ups)
+    }
+
+    pub(crate) fn begin_letter(&self) {
+        self.said().letter = Some(Ended::Nothing);
+    }
+
+    pub(crate) fn end_letter(&self) {
+        self.said().letter = None;
     }
 
     /// Bytes of the lists of sockets that a turn made before its last one. The next turn begins.
@@ -56,7 +73,10 @@ impl Line for Queue {
                 .iter()
                 .map(Message::encoded_len)
                 .sum::<usize>();
-            said.lists = (said.lists.0 + bytes, bytes);
+            let (all, last) = said.lists;
+            let goes_on = said.letter == Some(Ended::Lists);
+            said.lists = (all + bytes, if goes_on { last + bytes } else { bytes });
+            said.letter = said.letter.map(|_| Ended::Lists);
         }
         said.ups.push(up);
         true
@@ -205,9 +225,9 @@ impl Office {
         self.workers.iter().map(Worker::waits_for).sum()
     }
 
-    /// As at the queue.
-    pub(crate) fn end_turn(&self) -> usize {
-        self.queue.end_turn()
+    /// What its hubs say to it.
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.queue)
     }
 
     /// Nothing of what was said waits any more: each word, with the hub by which it goes.

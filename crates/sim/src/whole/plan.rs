@@ -10,7 +10,7 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(5);
 
 /// Mailboxes of odd seeds are long with three messages. Each client may send one more, and a frame of another node that is passed on may
 /// bring hundreds.
-const LETTERS_MAX: usize = 1_000;
+pub(crate) const LETTERS_MAX: usize = 1_000;
 
 /// Size of a history, and its troubles.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +39,6 @@ pub struct Plan {
     pub ring_bytes: usize,
     /// Lists of sockets that a worker asks for when a client comes to it.
     pub lists: usize,
-    /// Messages that may wait in the mailbox of a hub, if another number is to be played than of its seed.
-    pub mailbox_max: Option<usize>,
     /// Bytes that may wait for other nodes before publishers are refused.
     pub queue_bytes: usize,
 }
@@ -63,7 +61,6 @@ impl Plan {
             troubles: !seed.is_multiple_of(4),
             ring_bytes: if seed % 8 == 7 { 4_000 } else { 8 << 20 },
             lists: 1,
-            mailbox_max: None,
             queue_bytes: usize::MAX,
         }
     }
@@ -85,18 +82,10 @@ impl Plan {
             let namespaces = all.map(|name| (name.to_owned(), Some(recover))).into();
             config.recovery = Recovery { namespaces };
         }
-        if let Some(max) = self.mailbox_max {
-            config.limits.mailbox_messages_max = max;
-        }
         if self.squeezed {
             config.limits.waiting_bytes_max = 1;
         }
         config
-    }
-
-    /// So many messages of other hubs may wait in a mailbox. All stop reading from their clients only where each of many has sent one.
-    pub(crate) fn letters_max(&self) -> usize {
-        self.mailbox_max.map_or(LETTERS_MAX, |max| 3 * max)
     }
 
     /// What a message carries beside its numbers.

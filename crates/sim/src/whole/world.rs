@@ -9,7 +9,7 @@ use super::life::{Life, Make};
 use super::link::{Link, Owner};
 use super::office::{self, Around};
 use super::person::Person;
-use super::plan::Plan;
+use super::plan::{LETTERS_MAX, Plan};
 use super::report::Report;
 use super::server::{self, Server};
 use super::station::{Station, peer};
@@ -261,7 +261,7 @@ impl World {
         self.happen_now(due);
     }
 
-    fn happen_now(&mut self, due: Due) {
+    pub(crate) fn happen_now(&mut self, due: Due) {
         match due {
             Due::Frame { life, .. } | Due::Heard { life, .. } => {
                 self.lives[life].feed.push_back(due);
@@ -349,9 +349,8 @@ impl World {
         if self.lives[life].hubs[hub].still_until > self.now_us {
             return;
         }
-        for due in std::mem::take(&mut self.lives[life].hubs[hub].held) {
-            self.happen_now(due);
-        }
+        let held = std::mem::take(&mut self.lives[life].hubs[hub].held);
+        self.read_what_was_held(life, held);
     }
 
     /// A life that was frozen finds all that came meanwhile.
@@ -500,6 +499,7 @@ impl World {
     pub(crate) fn post(&mut self, life: usize, from: usize, hub: usize, mail: Mail) {
         let at_us = self.now_us + self.delays.u64(5..600);
         let at_us = self.lives[life].arrival((from, hub), at_us);
+        self.lives[life].hubs[hub].coming += 1;
         let mail = Due::Mail {
             life,
             from,
@@ -512,6 +512,7 @@ impl World {
     fn put_mail(&mut self, life: usize, from: usize, hub: usize, mail: Mail) {
         self.report.letters += 1;
         let seat = &mut self.lives[life].hubs[hub];
+        seat.coming -= 1;
         seat.sender.put(mail);
         seat.from_hubs.push_back(from < self.plan.hubs);
         let waiting = seat
@@ -521,7 +522,7 @@ impl World {
             .count();
         self.report.mailbox_max = self.report.mailbox_max.max(waiting);
         assert!(
-            waiting <= self.plan.letters_max(),
+            waiting <= LETTERS_MAX,
             "seed {}: {waiting} messages of other hubs wait for hub {hub} of life {life}",
             self.seed
         );
@@ -532,12 +533,17 @@ impl World {
 
     fn read_mail(&mut self, life: usize, hub: usize) {
         self.lives[life].hubs[hub].is_called = false;
+        let queue = self.lives[life].office.queue();
         while !self.lives[life].hubs[hub].receiver.is_empty() {
             self.turn(life, hub, |turn| {
                 turn.mail(
                     |wires| wires.mailbox,
                     |turn, mail| match mail {
-                        Mail::Letter(letter) => turn.letter(&letter),
+                        Mail::Letter(letter) => {
+                            queue.begin_letter();
+                            turn.letter(&letter);
+                            queue.end_letter();
+                        }
                         Mail::Word(word, _) => turn.outside(word),
                     },
                 );
@@ -619,7 +625,7 @@ impl World {
         if seat.turns.is_multiple_of(TURNS_CHECKED) {
             seat.hub.check_invariants();
         }
-        let lists = self.lives[life].office.end_turn();
+        let lists = self.lives[life].office.queue().end_turn();
         assert!(
             lists < LIST_BYTES_PER_TURN,
             "seed {}: {lists} bytes of lists of sockets in one turn before the last",
