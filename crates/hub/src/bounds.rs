@@ -48,7 +48,7 @@ pub const LETTERS_PER_TURN: usize = match SMALL_SHARES {
 pub(crate) const LETTER_BYTES_PER_TURN: usize = 4 * 1024 * 1024;
 /// Bytes of lists of sockets that a turn makes or takes in: some 2,000 sockets, each of which costs a few allocations.
 pub const LIST_BYTES_PER_TURN: usize = match SMALL_SHARES {
-    true => 1024,
+    true => 512,
     false => 256 * 1024,
 };
 /// Sockets of one page of a list: what is said to clients waits for no more than a few pages.

@@ -225,7 +225,7 @@ impl Office {
         self.workers.iter().map(Worker::waits_for).sum()
     }
 
-    /// What its hubs say to it.
+    /// The queue by which its hubs speak to it.
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.queue)
     }
