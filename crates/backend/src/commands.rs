@@ -5,7 +5,7 @@ use crate::check::{self, Fault, check_ack, check_namespace, check_of_worker, is_
 use crate::home::{Bond, Phase};
 use crate::message::{Ack, Down, Refusal, To, Why};
 use crate::name::Name;
-use crate::order::Order;
+use crate::order::{Awaited, Order};
 use crate::parting;
 use crate::parts::Parts;
 use crate::proto;
@@ -21,10 +21,10 @@ const BAD_ROOM: &str = "the name of a room in join.rooms is empty, or longer tha
 
 /// Carries out a worker's command, or tells the worker why not.
 pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
+    let awaited = order.awaited();
     let done = match order {
         Order::Ack(ack) => answer(&mut parts.queue, worker, ack),
-        Order::Crowded(None) => Err(CROWDED.into()),
-        Order::Crowded(Some(ack)) => end_wait(&mut parts.queue, worker, ack, Err(CROWDED)),
+        Order::Crowded(_) => Err(CROWDED.into()),
         Order::Refused(why) => Err(why.into()),
         Order::Other(command) => match command.what {
             Some(what) => carry_out(parts, worker, what),
@@ -32,6 +32,9 @@ pub(crate) fn take(parts: &mut Parts, worker: u64, number: u64, order: Order) {
         },
     };
     if let Err(message) = done {
+        if let Some(awaited) = awaited {
+            end_wait(parts, worker, awaited);
+        }
         let failed = proto::Failed {
             command: number,
             message: message.into_owned(),
@@ -180,9 +183,7 @@ fn decide(queue: &mut Queue, worker: u64, decision: proto::Decision) -> Result<(
     if !decision.data.is_empty() && !is_json(decision.data.as_bytes()) {
         return Err("decision.data is no JSON");
     }
-    let home = queue.homes.get(&name);
-    let waits = home.is_some_and(|home| home.is_deciding() && home.worker == Some(worker));
-    if !waits {
+    if !is_decided_by(queue, worker, &name) {
         queue.counts().late += 1;
         return Ok(());
     }
@@ -197,24 +198,45 @@ fn decide(queue: &mut Queue, worker: u64, decision: proto::Decision) -> Result<(
     Ok(())
 }
 
-fn answer(queue: &mut Queue, worker: u64, ack: Ack) -> Result<(), Fault> {
-    let fits = check_ack(&ack.args, ack.attachments.len());
-    end_wait(queue, worker, ack, fits)
+/// A newcomer waits for this worker.
+fn is_decided_by(queue: &Queue, worker: u64, name: &Name) -> bool {
+    let home = queue.homes.get(name);
+    home.is_some_and(|home| home.is_deciding() && home.worker == Some(worker))
 }
 
 /// The client gets the answer, or hears that there is none: it waits for no other one.
-fn end_wait(
-    queue: &mut Queue,
-    worker: u64,
-    ack: Ack,
-    fits: Result<(), &'static str>,
-) -> Result<(), Fault> {
-    let home = queue.homes.last(&ack.socket);
-    let own = home.is_some_and(|home| home.worker == Some(worker));
-    match own && queue.settle_ack(ack.socket, ack.ack) {
+fn answer(queue: &mut Queue, worker: u64, ack: Ack) -> Result<(), Fault> {
+    let fits = check_ack(&ack.args, ack.attachments.len());
+    match settle(queue, worker, (ack.socket, ack.ack)) {
         true if fits.is_err() => queue.outlet.refuse(ack.socket, ack.ack, Why::Failed),
         true => queue.outlet.tell(ack.socket, Down::Ack(ack)),
         false => queue.counts().late += u64::from(fits.is_ok()),
     }
     fits.map_err(Fault::from)
+}
+
+/// The client of a socket of this worker does not wait for an answer any more. `false`: it did not.
+fn settle(queue: &mut Queue, worker: u64, (socket, ack): (Name, u64)) -> bool {
+    let home = queue.homes.last(&socket);
+    let own = home.is_some_and(|home| home.worker == Some(worker));
+    own && queue.settle_ack(socket, ack)
+}
+
+/// What a worker said cannot be used, and it says nothing else: whoever waits for it hears so.
+fn end_wait(parts: &mut Parts, worker: u64, awaited: Awaited) {
+    let queue = &mut parts.queue;
+    match awaited {
+        Awaited::Ack(socket, ack) => {
+            if settle(queue, worker, (socket, ack)) {
+                queue.outlet.refuse(socket, ack, Why::Failed);
+            }
+        }
+        Awaited::Decision(socket) => {
+            if is_decided_by(queue, worker, &socket) {
+                queue.decide(socket, Err(Refusal::unavailable()));
+            }
+        }
+        Awaited::Verdict(number) => parts.openings.fail(queue, worker, number),
+        Awaited::Reply(number) => parts.questions.fail(queue, worker, number),
+    }
 }

@@ -48,7 +48,7 @@ pub struct OpeningCounts {
     pub asked: u64,
     pub admitted: u64,
     pub refused: u64,
-    /// No verdict came in time.
+    /// No verdict came in time, or one that cannot be used.
     pub unanswered: u64,
     /// Too much waited already.
     pub busy: u64,

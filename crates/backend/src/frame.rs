@@ -3,7 +3,7 @@
 use crate::bounds::{BESIDE_BYTES_MAX, BESIDE_MAX};
 use crate::message::Ack;
 use crate::name::Name;
-use crate::order::{COMMANDS, Order, Sending};
+use crate::order::{Awaited, COMMANDS, Order, Sending};
 use crate::proto;
 use crate::proto::command::What;
 use crate::weight::is_crowded;
@@ -84,9 +84,9 @@ fn read_order(message: &mut Bytes) -> Result<Order, DecodeError> {
     let mut rest = &message[..];
     let crowded = take_part(&mut rest).filter(|command| is_crowded(command));
     if let Some(command) = crowded {
-        let (ack, behind) = (without_lists(command), rest.len());
+        let (awaited, behind) = (awaited(command), rest.len());
         message.advance(message.len() - behind);
-        return Ok(Order::Crowded(ack));
+        return Ok(Order::Crowded(awaited));
     }
     match read_ack(message) {
         Some(ack) => Ok(Order::Ack(ack)),
@@ -94,14 +94,18 @@ fn read_order(message: &mut Bytes) -> Result<Order, DecodeError> {
     }
 }
 
-/// The part of a `Command` that is read of one with too many attachments.
+/// The parts of a `Command` that are read of one with too long lists: who waits for it.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct Answering {
     #[prost(message, optional, tag = "2")]
     ack: Option<Answered>,
+    #[prost(message, optional, tag = "11")]
+    reply: Option<Numbered>,
+    #[prost(message, optional, tag = "13")]
+    verdict: Option<Numbered>,
 }
 
-/// The same of an `Ack`.
+/// Of an `Ack`.
 #[derive(Clone, PartialEq, Eq, Message)]
 struct Answered {
     #[prost(string, tag = "1")]
@@ -110,15 +114,21 @@ struct Answered {
     ack: u64,
 }
 
-/// A command that is an answer, as far as it says who waits for it.
-fn without_lists(command: &[u8]) -> Option<Ack> {
-    let answered = Answering::decode(command).ok()?.ack?;
-    Some(Ack {
-        socket: Name::parse(&answered.socket)?,
-        ack: answered.ack,
-        args: Bytes::new(),
-        attachments: Vec::new(),
-    })
+/// Of a `Reply` or a `Verdict`.
+#[derive(Clone, PartialEq, Eq, Message)]
+struct Numbered {
+    #[prost(uint64, tag = "1")]
+    number: u64,
+}
+
+fn awaited(command: &[u8]) -> Option<Awaited> {
+    let answering = Answering::decode(command).ok()?;
+    if let Some(ack) = answering.ack {
+        return Some(Awaited::Ack(Name::parse(&ack.socket)?, ack.ack));
+    }
+    let reply = answering.reply.map(|reply| Awaited::Reply(reply.number));
+    let verdict = answering.verdict;
+    reply.or_else(|| verdict.map(|verdict| Awaited::Verdict(verdict.number)))
 }
 
 /// Rows of numbers that no worker says: they would take ten times the room of the message.

@@ -51,6 +51,12 @@ struct Known {
     deaths: u8,
 }
 
+impl Known {
+    fn waits_for(&self, worker: u64) -> bool {
+        self.worker == Some(worker) && self.opening.is_some()
+    }
+}
+
 impl Openings {
     pub(crate) fn counts(&self) -> OpeningCounts {
         self.counts
@@ -186,8 +192,7 @@ impl Openings {
     ) -> Result<(), &'static str> {
         let number = verdict.opening;
         let known = self.known.get_mut(&number);
-        let waits = |known: &&mut Known| known.worker == Some(worker) && known.opening.is_some();
-        let Some(known) = known.filter(waits) else {
+        let Some(known) = known.filter(|known| known.waits_for(worker)) else {
             queue.counts().late += 1;
             return Ok(());
         };
@@ -203,6 +208,16 @@ impl Openings {
         }
         tell_shard(queue, number, Down::Verdict(verdict));
         Ok(())
+    }
+
+    /// What a worker has decided cannot be used: nobody decides.
+    pub(crate) fn fail(&mut self, queue: &mut Queue, worker: u64, number: u64) {
+        let known = self.known.get(&number);
+        if known.is_some_and(|known| known.waits_for(worker)) {
+            self.forget(queue, number);
+            self.counts.unanswered += 1;
+            tell_shard(queue, number, Down::Unavailable { opening: number });
+        }
     }
 
     fn keep_for_join(&mut self, queue: &mut Queue, number: u64) {

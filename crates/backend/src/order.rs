@@ -1,6 +1,7 @@
 //! A worker's command as it is read, in its place among the others.
 
 use crate::message::Ack;
+use crate::name::Name;
 use crate::proto;
 use crate::proto::command::What;
 
@@ -12,13 +13,47 @@ pub(crate) enum Order {
     /// Answers are the many.
     Ack(Ack),
     Other(proto::Command),
-    /// A command whose lists have too many members: nothing is made of it, but an answer names the one who waits for it.
-    Crowded(Option<Ack>),
+    /// A command whose lists have too many members: nothing is made of it but who waits for it.
+    Crowded(Option<Awaited>),
     /// A command that was refused before it came here.
     Refused(&'static str),
 }
 
+/// What somebody waits for until a worker says it. A command that says it, and is refused, ends the wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// By a client, for its event of this number.
+    Ack(Name, u64),
+    /// By a newcomer in a namespace.
+    Decision(Name),
+    /// By a request for a session.
+    Verdict(u64),
+    /// By another server.
+    Reply(u64),
+}
+
+impl Awaited {
+    pub(crate) fn of(what: &What) -> Option<Self> {
+        match what {
+            What::Ack(ack) => Some(Self::Ack(Name::parse(&ack.socket)?, ack.ack)),
+            What::Decision(decision) => Name::parse(&decision.socket).map(Self::Decision),
+            What::Verdict(verdict) => Some(Self::Verdict(verdict.opening)),
+            What::Reply(reply) => Some(Self::Reply(reply.told)),
+            _ => None,
+        }
+    }
+}
+
 impl Order {
+    /// What it says, if it is refused for what it holds. An ack that is refused ends its wait by itself.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        match self {
+            Self::Crowded(awaited) => *awaited,
+            Self::Other(command) => Awaited::of(command.what.as_ref()?),
+            Self::Ack(_) | Self::Refused(_) => None,
+        }
+    }
+
     /// By a target that names nobody, a worker of before `Hello.version` means everybody.
     pub(crate) fn mean_everybody(&mut self) {
         let Self::Other(command) = self else { return };

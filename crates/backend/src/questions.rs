@@ -220,20 +220,24 @@ impl Questions {
         reply: proto::Reply,
     ) -> Result<(), &'static str> {
         let number = reply.told;
-        let question = self.open.get_mut(&number);
         if !are_elements(&reply.args) {
-            // Nobody waits for another answer of this worker.
-            if question.is_some_and(|question| question.give_up(worker)) {
-                self.review(queue, number);
-            }
             return Err("reply.args are no JSON elements separated by commas");
         }
+        let question = self.open.get_mut(&number);
         if question.is_some_and(|question| question.replied(&mut queue.ledger, worker, reply)) {
             self.review(queue, number);
         } else {
             queue.counts().late += 1;
         }
         Ok(())
+    }
+
+    /// What a worker answers cannot be used, and nobody waits for another answer of it.
+    pub(crate) fn fail(&mut self, queue: &mut Queue, worker: u64, number: u64) {
+        let question = self.open.get_mut(&number);
+        if question.is_some_and(|question| question.give_up(worker)) {
+            self.review(queue, number);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use backend::proto::command::What as Order;
 use backend::proto::item::What;
 use backend::proto::{self, Command, FromWorker, Hello, ToWorker};
-use backend::{Backend, Down, Link, Settings, Up, opening_number};
+use backend::{Backend, Down, Frame, Link, Settings, Up, opening_number};
 use prost::Message;
 use std::collections::BTreeMap;
 
@@ -279,13 +279,13 @@ fn a_verdict_wrote_header_lines_of_the_handshake() {
             });
         }
         backend.received(3, A, said).expect("in order");
-        assert!(answered(&mut backend).is_empty(), "{name}");
+        assert_eq!(answered(&mut backend), [(7, None)], "{name}");
     }
 }
 
-/// A client could be left without an end of its answer, or with one of any size.
+/// A client could be left without an end of its answer, or with one of any size. Later it waited until its time was up.
 #[test]
-fn an_answer_that_no_client_can_read_comes_back_to_its_worker() {
+fn an_answer_that_no_client_can_read_ends_the_wait_of_its_client() {
     const MOST: usize = 64 << 10;
     const LINE: usize = "X-Why".len() + "text/plain".len();
     let typed = |name: &str| proto::Header {
@@ -319,7 +319,8 @@ fn an_answer_that_no_client_can_read_comes_back_to_its_worker() {
         }
         backend.received(3, A, said).expect("in order");
         let answered = answered(&mut backend);
-        assert_eq!(!answered.is_empty(), good, "{status} {name} {len}");
+        let expected = good.then_some(admit);
+        assert_eq!(answered, [(7, expected)], "{status} {name} {len}");
     }
 }
 
@@ -348,8 +349,44 @@ fn header_lines_of_a_verdict_had_no_bound() {
             verdict.headers = vec![line; count];
         }
         backend.received(3, A, said).expect("in order");
-        assert_eq!(!answered(&mut backend).is_empty(), good, "{admit} {count}");
+        let expected = good.then_some(admit);
+        assert_eq!(answered(&mut backend), [(7, expected)], "{admit} {count}");
     }
+}
+
+/// Of a command with more than 1,000 lines nothing was made, so nobody knew whose answer it was.
+#[test]
+fn a_verdict_with_too_many_lines_ends_the_wait_of_its_client() {
+    let mut backend = two([true, true]);
+    ask(&mut backend, 2, 7);
+    assert_eq!(asked(&mut backend, A), [7]);
+    let mut said = verdict(1, 1, 7);
+    if let Some(Order::Verdict(verdict)) = &mut said.commands[0].what {
+        let line = proto::Header {
+            name: "X-Why".to_owned(),
+            value: "x".into(),
+        };
+        verdict.headers = vec![line; 1_001];
+    }
+    let frame = || Frame::decode(said.encode_to_vec().into()).expect("a frame");
+    backend
+        .received(
+            3,
+            B,
+            FromWorker {
+                handled: 0,
+                ..said.clone()
+            },
+        )
+        .expect("in order");
+    assert!(
+        answered(&mut backend).is_empty(),
+        "it was asked of another one"
+    );
+    backend.received(3, A, frame()).expect("in order");
+    assert_eq!(answered(&mut backend), [(7, None)]);
+    backend.tick(100_000);
+    assert!(answered(&mut backend).is_empty(), "once");
 }
 
 /// Numbers of JavaScript are exact to 2^53: a worker answered about another request.

@@ -4,7 +4,7 @@
 //! their holders live. So a newcomer believes the engine only together with what it has heard itself, for longer than a holder needs
 //! to come back to an engine that was away. It says nothing until then: the number that it takes is nobody's.
 
-use crate::frame::{Epoch, NodeId, Peer};
+use crate::frame::{self, Epoch, Frame, NodeId, Peer};
 use std::collections::BTreeMap;
 
 /// Numbers that an id has room for.
@@ -16,6 +16,8 @@ pub const LISTEN_US: u64 = 2_000_000;
 const STANDSTILL_US: u64 = 500_000;
 /// A key ends so long after it was set last.
 pub const KEY_US: u64 = 15_000_000;
+/// A newcomer is told of no life above this: engines count exactly up to 2^53.
+const TOLD_MAX: Epoch = Epoch(1 << 52);
 
 /// What the engine says of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Newcomer {
     looked_us: u64,
     /// The lives that it heard, and when last.
     heard: BTreeMap<Peer, u64>,
+    /// The latest life that anybody told of.
+    latest: Epoch,
 }
 
 impl Newcomer {
@@ -61,6 +65,7 @@ impl Newcomer {
             since_us: None,
             looked_us: 0,
             heard: BTreeMap::new(),
+            latest: Epoch(0),
         }
     }
 
@@ -76,6 +81,18 @@ impl Newcomer {
         };
     }
 
+    /// A message of all nodes came: its publisher lives, and a heartbeat tells of others, also of dead ones.
+    pub fn reads(&mut self, message: &[u8], now_us: u64) {
+        let Some(peer) = frame::publisher(message) else {
+            return;
+        };
+        self.heard(peer, now_us);
+        self.is_told_of(peer.epoch);
+        if let Ok((_, Frame::Heartbeat { known, .. })) = frame::read(message) {
+            (known.iter()).for_each(|known| self.is_told_of(known.peer.epoch));
+        }
+    }
+
     /// A node speaks.
     pub fn heard(&mut self, peer: Peer, now_us: u64) {
         if peer.node.0 < NUMBERS {
@@ -85,6 +102,18 @@ impl Newcomer {
                 self.heard.insert(peer, now_us);
             }
         }
+    }
+
+    fn is_told_of(&mut self, epoch: Epoch) {
+        if epoch <= TOLD_MAX {
+            self.latest = self.latest.max(epoch);
+        }
+    }
+
+    /// Where its epoch begins, if the engine has lost the last one that it gave. Clocks differ, and others do not hear an earlier life than
+    /// the one that they wait for: so it is above all that it was told of, too.
+    pub fn first_epoch(&self, clock: u64) -> u64 {
+        clock.max(self.latest.0 + 1)
     }
 
     /// Those who were heard of late: they know nothing of this node yet.

@@ -5,6 +5,7 @@ mod common;
 use cluster::frame::{self, Epoch, Frame, NodeId, Peer};
 use cluster::interest::Address;
 use cluster::node::{Event, Limits, Node};
+use cluster::numbers::Newcomer;
 use cluster::outlet::{Channel, Publish};
 use common::{record, run};
 
@@ -519,4 +520,37 @@ fn an_answer_to_one_node_went_to_all() {
     assert_eq!(pass(&mut here, &mut there, &mut other), [1, 0]);
     assert_eq!(send(&mut here, &[7], &[], &[NodeId(2)]), []);
     assert_eq!(pass(&mut here, &mut there, &mut other), [0, 0]);
+}
+
+/// The engine had lost the last epoch, and the clock of a newcomer was behind: it let clients in, and for 15 seconds others sent what was for
+/// those to the dead life that they still waited for.
+#[test]
+fn an_earlier_life_than_the_one_that_others_wait_for_served_clients_that_were_sent_nothing() {
+    let (mut here, mut first, mut now_us) = (node(1, 100), node(2, 200), 0);
+    run(&mut [&mut here, &mut first], &mut now_us, 1_000_000);
+    // It stands still while the first one dies and the next one listens.
+    let mut second = node(2, 150);
+    run(&mut [&mut second], &mut now_us, 1_000_000);
+    run(&mut [&mut here, &mut second], &mut now_us, 300_000);
+    let is_told = |event| matches!(event, Event::Superseded(by) if by.epoch == Epoch(200));
+    assert!(second.events().any(is_told));
+}
+
+/// Others did not hear a newcomer with an epoch below the last one of its number.
+#[test]
+fn a_newcomer_is_above_all_lives_that_heartbeats_tell_of() {
+    let (mut here, mut dead, mut now_us) = (node(1, 100), node(2, 200), 0);
+    run(&mut [&mut here, &mut dead], &mut now_us, 1_000_000);
+    let mut newcomer = Newcomer::new(None);
+    let said = record(&mut [&mut here], &mut now_us, 300_000);
+    said.iter().for_each(|frame| newcomer.reads(frame, 1));
+    let others: Vec<u64> = newcomer.others(1).map(|peer| peer.epoch.0).collect();
+    assert_eq!(others, [100]);
+    assert_eq!(newcomer.first_epoch(150), 201);
+    assert_eq!(newcomer.first_epoch(300), 300);
+    // An invented life leaves no room for those after it.
+    let mut invented = node(3, u64::MAX);
+    let said = record(&mut [&mut invented], &mut now_us, 300_000);
+    said.iter().for_each(|frame| newcomer.reads(frame, 1));
+    assert_eq!(newcomer.first_epoch(150), 201);
 }

@@ -5,7 +5,7 @@ use super::engine::{Engine, News, Topic, Trouble};
 use super::feed::{Feed, Opened};
 use super::number::{Entry, Number, RENEWAL, Register};
 use super::seal::Seal;
-use cluster::frame::{self, NodeId, Peer};
+use cluster::frame::{NodeId, Peer};
 use cluster::numbers::{Choice, Claim, KEY_US, NUMBERS, Newcomer};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::{sleep, timeout};
@@ -260,9 +260,8 @@ impl Listener<'_> {
     fn hear(&mut self, news: News) -> Result<(), Trouble> {
         match news {
             News::Message(message) => {
-                let frame = self.arrival.seal.open(&message.body);
-                if let Some(peer) = frame.and_then(frame::publisher) {
-                    self.newcomer.heard(peer, self.now_us());
+                if let Some(frame) = self.arrival.seal.open(&message.body) {
+                    self.newcomer.reads(frame, self.now_us());
                 }
             }
             News::Up => self.up = true,
@@ -306,7 +305,7 @@ impl Listener<'_> {
             &self.engine,
             arrival.prefix,
             (node, entry),
-            (clock(), arrival.card),
+            (self.newcomer.first_epoch(clock()), arrival.card),
             arrival.seal,
         );
         taken.await.or_else(|trouble| {

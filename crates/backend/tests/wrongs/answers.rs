@@ -155,25 +155,53 @@ fn an_answer_with_too_many_attachments_ends_the_wait_of_its_client() {
 /// So it was between servers, too.
 #[test]
 fn a_reply_that_is_refused_is_waited_for_no_longer() {
+    for (args, attachments) in [("]", 0), ("1", 1_001)] {
+        let mut backend = attached();
+        join(&mut backend, Link(2), "b");
+        let away = asks(&mut backend);
+        let sent = poll(&mut backend, Link(2)).expect("it is asked");
+        let Some(What::Told(told)) = &sent.items[0].what else {
+            panic!("{sent:?}");
+        };
+        let reply = Order::Reply(proto::Reply {
+            told: told.told,
+            args: args.to_owned().into(),
+            attachments: vec![Default::default(); attachments],
+        });
+        let said = says(1, vec![Some(reply)]).encode_to_vec();
+        let frame = Frame::decode(said.into()).expect("a frame");
+        backend.received(1, Link(2), frame).expect("in order");
+        backend.up(1, away);
+        let got = items(&mut backend);
+        assert!(
+            matches!(got.as_slice(), [What::Answers(answers)] if (answers.query, answers.missing) == (5, 1)),
+            "{args} {attachments}: {got:?}"
+        );
+    }
+}
+
+/// A newcomer waited until the time for a decision was up.
+#[test]
+fn a_decision_that_is_refused_ends_the_wait_of_its_newcomer() {
+    let name = "0".repeat(20);
     let mut backend = attached();
-    join(&mut backend, Link(2), "b");
-    let away = asks(&mut backend);
-    let sent = poll(&mut backend, Link(2)).expect("it is asked");
-    let Some(What::Told(told)) = &sent.items[0].what else {
-        panic!("{sent:?}");
+    comes(&mut backend, &name);
+    backend.take_out();
+    let refuse = || {
+        Some(Order::Decision(proto::Decision {
+            socket: name.clone(),
+            data: "{".to_owned(),
+            ..proto::Decision::default()
+        }))
     };
-    let reply = Order::Reply(proto::Reply {
-        told: told.told,
-        args: "]".into(),
-        ..proto::Reply::default()
+    let said = says(1, vec![refuse(), refuse()]);
+    backend.received(1, LINK, said).expect("in order");
+    let failed = failures(&mut backend);
+    assert!(failed[0].1.contains("decision.data"), "{failed:?}");
+    let out = backend.take_out();
+    let decided = out.iter().filter_map(|out| match &out.down {
+        Down::Decide { decision, .. } => Some(decision.is_err()),
+        _ => None,
     });
-    backend
-        .received(1, Link(2), says(1, vec![Some(reply)]))
-        .expect("in order");
-    backend.up(1, away);
-    let got = items(&mut backend);
-    assert!(
-        matches!(got.as_slice(), [What::Answers(answers)] if (answers.query, answers.missing) == (5, 1)),
-        "{got:?}"
-    );
+    assert_eq!(decided.collect::<Vec<_>>(), [true]);
 }

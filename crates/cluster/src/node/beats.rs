@@ -56,6 +56,11 @@ impl Node {
         out: &mut Vec<Output>,
     ) {
         let us = known.iter().find(|known| known.peer == self.me).copied();
+        let later =
+            |known: &&Known| known.peer.node == self.me.node && known.peer.epoch > self.me.epoch;
+        if let Some(later) = known.iter().find(later) {
+            self.events.push_back(Event::Superseded(later.peer));
+        }
         let Some(neighbour) = self.neighbours.get_mut(peer.node) else {
             return;
         };

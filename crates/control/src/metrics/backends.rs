@@ -110,7 +110,7 @@ pub(super) const BACKENDS: &[Metric] = &[
     ),
     counter(
         "sockeye_backend_openings_total",
-        "Requests for sessions that workers were to decide about: `admitted`, `refused`, `unanswered` in time, `busy` (too much waited), `deadly` (worker after worker ended over it).",
+        "Requests for sessions that workers were to decide about: `admitted`, `refused`, `unanswered` in time or with what cannot be used, `busy` (too much waited), `deadly` (worker after worker ended over it).",
         |v| {
             let outcomes: [(&str, Read); 5] = [
                 ("admitted", |f| &f.openings.admitted),

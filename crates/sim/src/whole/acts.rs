@@ -143,7 +143,7 @@ impl World {
     }
 
     /// Its process ends in the middle of what it does. Another one begins some time later.
-    fn kill(&mut self, number: u16, time_us: u64) {
+    pub(crate) fn kill(&mut self, number: u16, time_us: u64) {
         let Some(life) = self.living(number) else {
             return;
         };

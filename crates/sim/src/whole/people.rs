@@ -271,10 +271,13 @@ impl World {
         self.is_gone(name);
     }
 
-    /// It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection.
+    /// It had come to a node that was cut off, and went to another one: when that claim arrives at last, it takes the connection. Or the
+    /// socket that it was promised went while workers decided about it (ADR 38).
     pub(crate) fn may_be_claimed(&self, name: usize) -> bool {
         let person = &self.people[name];
-        !person.is_away && person.turns > 0 && self.report.troubles > 0 && person.pid.is_some()
+        let is_promised = person.works == Some(false) && person.work_pid.is_some();
+        let has_come = !person.is_away && person.turns > 0 && person.pid.is_some();
+        has_come && (self.report.troubles > 0 || is_promised)
     }
 
     /// That is so, and it comes back.

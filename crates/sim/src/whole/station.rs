@@ -29,6 +29,8 @@ pub(crate) struct Outcome {
     /// Lives of which letters are lost.
     pub(crate) lost: Vec<Peer>,
     pub(crate) gone: Vec<Peer>,
+    /// Others know of a later life of its number: its process ends.
+    pub(crate) superseded: Option<Peer>,
     /// What passed by for servers of other kinds: the shard, and the letter.
     pub(crate) overheard: Vec<(u16, Box<[u8]>)>,
 }
@@ -132,6 +134,12 @@ impl Station {
         self.under_way < BATCHES_MAX && !self.stands
     }
 
+    /// Whether its heartbeats tell of a life of this number, perhaps of a dead one.
+    pub(crate) fn tells_of(&self, number: u16) -> bool {
+        let mut heard = self.node.neighbours().heard();
+        heard.any(|node| node == NodeId(number))
+    }
+
     pub(crate) fn begin(&mut self, now_us: u64) {
         self.node.begin(now_us);
     }
@@ -232,7 +240,7 @@ impl Station {
                     self.tell_all(Tidings::Down { node }, outcome);
                 }
                 Event::Order { order, .. } => panic!("nobody ordered {order:?}"),
-                Event::Superseded(by) => panic!("superseded by {by:?}"),
+                Event::Superseded(by) => outcome.superseded = Some(by),
             }
         }
     }

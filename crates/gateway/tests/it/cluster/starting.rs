@@ -70,6 +70,29 @@ fn a_redis_that_came_back_empty_and_a_node_that_started_ended_a_healthy_node() {
     a_redis_without_keys(Redis::restart);
 }
 
+/// Redis had lost the last epoch, and the clock was behind the one that a dead node had: others went on waiting for that one, for 15 seconds, and
+/// the clients of its successor were sent nothing.
+#[test]
+#[ignore = "needs Redis: cargo xtask test foreign"]
+fn a_successor_with_an_earlier_epoch_was_not_heard() {
+    let redis = Redis::start();
+    let here = Gateway::start(&config(&redis, ""));
+    // So far ahead is the clock of the node that dies.
+    let ahead = ["SET", "sockeye:{nodes}:epoch", "4000000000000000"];
+    assert_eq!(redis.ask(&ahead).trim(), "OK");
+    let other = (number(&here) + 1) % 1_000;
+    let settings = config(&redis, "");
+    let settings = settings.replace("shards = 2", &format!("shards = 2\nnode = {other}"));
+    let mut dies = Gateway::start(&settings);
+    all_up_of(&[&here, &dies]);
+    dies.kill();
+    assert_eq!(redis.ask(&["FLUSHALL"]).trim(), "OK");
+    let successor = Gateway::start(&settings);
+    all_up_of(&[&here, &successor]);
+    speak(&here, &successor);
+    speak(&successor, &here);
+}
+
 /// The process ended after 65 ms, and supervisors gave up.
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
