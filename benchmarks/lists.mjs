@@ -1,8 +1,9 @@
 // What lists of all sockets cost those who talk meanwhile: nodes at one Redis hold a crowd, members of a small room on each node hear a paced publication,
 // and a program asks for the list of the whole crowd: a list a second, or with --pause 0 one after the other. Times without lists and with them take turns.
-// node lists.mjs [--clients 50000] [--by api,node,worker] [--pause 1000] [--rate 200] [--seconds 20] [--rounds 3] [--nodes 4] [--shards 2]
+// node lists.mjs [--clients 50000] [--by api,node,worker] [--spin 250] [--pause 1000] [--rate 200] [--seconds 20] [--rounds 3] [--nodes 4] [--shards 2]
 // api: the server API of one node after the other counts the crowd's room, from a list of its members. node: `fetchSockets` of a Node server in the cluster,
 // with packages of conformance/cluster. worker: `fetchSockets` of a worker of all nodes, and Socket.IO's objects of the whole crowd in it.
+// spin: no list at all; the program computes for as long as a list takes the others. What that adds is the price of shared cores.
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs, SDK the folder of @sockeye/server (built, with its packages); redis-server is in PATH.
 // Prints the figures as JSON; ends with 1 if a list was wrong or a goal is missed.
 import { execFileSync, spawn } from "node:child_process";
@@ -21,7 +22,7 @@ import { parseArgs } from "node:util";
 const text = (value) => ({ type: "string", default: value });
 const { values: options } = parseArgs({
   options: {
-    clients: text("50000"), by: text("api,node,worker"), pause: text("1000"), rate: text("200"), seconds: text("20"), rounds: text("3"), nodes: text("4"), shards: text("2"),
+    clients: text("50000"), by: text("api,node,worker"), spin: text("250"), pause: text("1000"), rate: text("200"), seconds: text("20"), rounds: text("3"), nodes: text("4"), shards: text("2"),
     role: text("main"), scene: text("{}"),
   },
 });
@@ -66,6 +67,12 @@ const ways = {
     const clients = [createClient({ url: redis }), createClient({ url: redis })];
     for (const client of clients) await client.connect();
     return of(new Server(0, { adapter: createAdapter(...clients) }));
+  },
+  async spin({ clients, spin }) {
+    return async () => {
+      for (const end = performance.now() + spin; performance.now() < end; );
+      return clients;
+    };
   },
   async worker({ nodes, key }) {
     const { Server } = sdk()("@sockeye/server");
@@ -198,7 +205,7 @@ async function cluster(folder, by) {
     `[namespaces."/".events.message]\naction = "rooms"\n`;
   const nodes = await Promise.all(Array.from({ length: number("nodes") }, (_, at) => node(folder, `node-${at}`, config, key)));
   await until("all nodes know each other", async () => (await values(nodes, "sockeye_cluster_peers ")).every((peers) => peers === nodes.length - 1));
-  return { nodes, redis: url, key, by };
+  return { nodes, redis: url, key, by, clients: number("clients"), spin: number("spin") };
 }
 
 /** The crowd comes, and stays. */
@@ -223,6 +230,14 @@ const page = async ({ admin, key }) => (await fetch(`http://${admin}/metrics`, {
 const summed = (page, name) => page.split("\n").filter((line) => line.startsWith(name)).reduce((sum, line) => sum + Number(line.split(" ")[1]), 0);
 const values = async (nodes, name) => (await Promise.all(nodes.map(page))).map((page) => summed(page, name));
 const memory = ({ pid }, name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) * 1024;
+/** Turns of the gateways that took longer than each bound: what waits for one that has the core waits for so long. */
+async function turns(nodes) {
+  const all = {};
+  for (const text of await Promise.all(nodes.map(page))) {
+    for (const [, le, count] of text.matchAll(/^sockeye_turn_duration_seconds_bucket\{le="([^"]+)"\} (\d+)/gm)) all[le] = (all[le] ?? 0) + Number(count);
+  }
+  return Object.fromEntries(Object.entries(all).map(([le, count]) => [le, all["+Inf"] - count]));
+}
 /** Processor time, seconds. */
 const cpu = ({ pid }) => readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ").slice(11, 13).reduce((sum, ticks) => sum + Number(ticks) / 100, 0);
 
@@ -237,7 +252,7 @@ async function period({ nodes }, [asks, talk], lists) {
   const seconds = number("seconds");
   // From here on, the most that was resident is counted.
   for (const { pid } of nodes) writeFileSync(`/proc/${pid}/clear_refs`, "5");
-  const before = nodes.map(cpu);
+  const [before, turned] = [nodes.map(cpu), await turns(nodes)];
   const parts = Promise.all([asks({ seconds, lists, pause: number("pause") }), talk({ seconds, rate: number("rate") })]);
   const kept = nodes.map(() => 0);
   for (const end = performance.now() + seconds * 1_000; performance.now() < end; await sleep(SAMPLE_MS)) {
@@ -246,7 +261,8 @@ async function period({ nodes }, [asks, talk], lists) {
   }
   const [asked, heard] = await parts;
   const used = nodes.reduce((sum, node, at) => sum + cpu(node) - before[at], 0);
-  return { ...asked, ...heard, kept, cpu: Math.round(used * 100) / 100, resident: nodes.map((node) => memory(node, "VmHWM")) };
+  const longer = Object.fromEntries(Object.entries(await turns(nodes)).map(([le, count]) => [le, count - (turned[le] ?? 0)]));
+  return { ...asked, ...heard, longer, kept, cpu: Math.round(used * 100) / 100, resident: nodes.map((node) => memory(node, "VmHWM")) };
 }
 
 async function measure(by) {
@@ -275,6 +291,7 @@ async function measure(by) {
       missing: [...without, ...lists].reduce((sum, { missing }) => sum + missing, 0),
       delays_ms: delays,
       added_ms: Object.fromEntries(Object.keys(delays.lists).map((name) => [name, Math.round((delays.lists[name] - delays.without[name]) * 100) / 100])),
+      turns_longer_than_s: Object.fromEntries(Object.entries(times).map(([name, all]) => [name, all.map(({ longer }) => longer)])),
       kept_bytes: most(lists, "kept"),
       resident_grew_bytes: { without: grew(without), lists: grew(lists) },
       cpu_s: { without: without.map(({ cpu }) => cpu), lists: lists.map(({ cpu }) => cpu) },

@@ -6,8 +6,6 @@
 pub enum Fault {
     /// Letters that waited while the engine was away left before others had told which keys they hold by now.
     SentBeforeHearing,
-    /// A node that came back with a lower epoch was never heard again.
-    LowerEpochUnheard,
 }
 
 #[cfg(feature = "faults")]

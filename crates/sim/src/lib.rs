@@ -23,7 +23,7 @@
 //! | an id of an event stream does not say of which room (C3) \* | an event stream missed one of a room |
 //! | a newcomer that has to wait for other nodes is slow (C9) \* | a client was closed, and did nothing |
 //! | a join that the home of a namespace passes on is not expected \* | what a worker said behind it was missed |
-//! | a node with a lower epoch is never heard (C19) \* | joins wait for ever |
+//! | a node with a lower epoch is never heard (C19) | joins wait for ever |
 //! | letters leave before others have told what they hold \* | a message was missed, or somebody waits for ever |
 //! | messages between hubs are lost | every seed (`losses_are_noticed`) |
 

@@ -1,7 +1,6 @@
 //! The other nodes, as this one hears them: which are there, for how long each is silent, and what it knows of this one.
 
 use crate::bounds::PAST_LIVES_MAX;
-use crate::faults::{self, Fault};
 use crate::frame::{Epoch, Known, NodeId, Peer, bounded, node_id};
 use crate::inlet::{Ask, Inlet, Limits, Output, Received};
 use crate::interest::DOUBT_US;
@@ -100,7 +99,6 @@ impl Neighbour {
     /// behind.
     fn gives_way_to(&self, epoch: Epoch) -> bool {
         let is_gone = !self.up && (self.leaving || self.is_dead());
-        let is_gone = is_gone && !faults::is_back(Fault::LowerEpochUnheard);
         !self.past.contains(&epoch) && (self.inlet.peer().epoch < epoch || is_gone)
     }
 
