@@ -164,6 +164,27 @@ impl World {
             .note(self.now_us + 3 * time_us, Due::Restart { number });
     }
 
+    /// Another process takes the number of one that died.
+    pub(crate) fn restart(&mut self, number: u16) {
+        let lives = self.lives.iter().filter(|life| life.number() == number);
+        let epochs: Vec<u64> = lives.map(|life| life.me.epoch.0).collect();
+        let mut awake = self
+            .lives
+            .iter()
+            .filter(|life| !life.is_dead && life.frozen_until <= self.now_us);
+        let is_told_of = awake.any(|life| life.station.tells_of(number));
+        // The counter may be lost, and a clock behind.
+        let epoch = match self.delays.u8(..4) {
+            0 if !is_told_of => epochs.iter().min().expect("an earlier life") - 1,
+            _ => epochs.iter().max().expect("an earlier life") + 1,
+        };
+        let others = self.lives.iter();
+        let others = others.filter(|life| !life.is_dead && life.number() != number);
+        let awaited = others.map(|life| life.me).collect();
+        self.tell(|| format!("node {number} begins anew"));
+        self.begin_life(number, epoch, awaited);
+    }
+
     // ---- the end ----------------------------------------------------------------------------------------------------------
 
     /// Everything works again, arrives and is heard; then the history is judged.
