@@ -1,8 +1,8 @@
 //! `cargo xtask lanes`: plays lanes again and again beside threads that compute, and records each run. What is in the record is not
 //! played again, so it goes on where it was ended, also on another day.
 
-use crate::{repository, suite};
-use anyhow::{Context, Result};
+use crate::{plan, repository, suite};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -62,6 +62,7 @@ pub fn run(again: &Again) -> Result<()> {
     let path = repository::root().join(&again.record);
     let text = fs::read_to_string(&path).unwrap_or_default();
     let mut rows: Vec<Row> = text.lines().filter_map(Row::read).collect();
+    build()?;
     for run in 1..=again.runs {
         for lane in &again.only {
             if rows.iter().filter(|row| row.is_of(lane)).count() >= run {
@@ -120,6 +121,15 @@ fn by_lane(rows: &[Row]) -> BTreeMap<&str, Vec<&Row>> {
         lanes.entry(&row.0[0]).or_default().push(row);
     }
     lanes
+}
+
+/// Builds what lanes build on idle cores: beside threads that compute no core is idle.
+fn build() -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["test", "--no-install", plan::BUILD_TESTS]);
+    let status = command.current_dir(repository::root()).status()?;
+    ensure!(status.success(), "the tests cannot be built");
+    Ok(())
 }
 
 /// One run of a lane, by this program, in a process of its own.

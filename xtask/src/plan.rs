@@ -16,6 +16,9 @@ pub const FOREIGN_TESTS: [&str; 2] = ["foreign tests", "foreign tests of crates"
 /// Builds the programs that other steps run.
 pub const BUILD: &str = "build";
 
+/// Builds the tests of other crates than the gateway's, on cores that are idle.
+pub const BUILD_TESTS: &str = "tests of crates, built";
+
 /// Packages whose tests run a process: they belong to the lane `binary`.
 const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
 
@@ -83,10 +86,7 @@ pub const ENTRIES: &[Entry] = &[
     beside(Group::Gateway, step(Lane::Fast, "lints", lints)),
     step(Lane::Binary, "workers by gRPC", workers_by_grpc),
     beside(Group::Waiting, foreign(FOREIGN_TESTS[0], foreign_tests)),
-    beside(
-        Group::Waiting,
-        foreign("tests of crates, built", build_tests),
-    ),
+    beside(Group::Waiting, foreign(BUILD_TESTS, build_tests)),
     beside(
         Group::Crates,
         foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
@@ -170,7 +170,7 @@ pub fn lints() -> Step {
 /// What the steps after it run.
 fn build_tests() -> Step {
     let tests = test_targets(|package| package != "gateway");
-    cargo("tests of crates, built", "test", "--no-run --lib --bins")
+    cargo(BUILD_TESTS, "test", "--no-run --lib --bins")
         .args(&tests)
         .while_others_wait()
         .takes("4 min")

@@ -3,7 +3,7 @@
 use crate::names::{digits, user};
 use hub::{
     AckTo, Collected, ConnectRequest, Context, Decision, DisconnectReason, Emit, Event, Found,
-    Handler, Keeping, Protocol, SocketKey,
+    Handler, Keeping, Protocol, Reach, SocketKey,
 };
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,14 +177,14 @@ impl Handler for Witness {
             let rooms: Vec<String> = rooms.collect();
             let rooms: Vec<&str> = rooms.iter().map(String::as_str).collect();
             let tell = Emit::new(event.name, event.args);
-            cx.socket(socket).to(&rooms).emit(&tell);
-            return;
+            let reach = cx.socket(socket).to(&rooms).emit(&tell);
+            return tell_reach(cx, socket, reach);
         }
         if let Some(client) = event.name.strip_prefix("greet-") {
             let user = user(client.parse().expect("the name of a client"));
             let greeting = Emit::new(event.name, event.args);
-            cx.of("/").to_users(&[&user]).emit(&greeting);
-            return;
+            let reach = cx.of("/").to_users(&[&user]).emit(&greeting);
+            return tell_reach(cx, socket, reach);
         }
         let Some(room) = event.name.strip_prefix("ask-") else {
             return self.rules.event(cx, socket, event);
@@ -230,5 +230,13 @@ impl Handler for Witness {
         }
         diary.open -= 1;
         diary.results.push((token, collected));
+    }
+}
+
+/// Its author hears when other nodes did not get something, as the rules tell it.
+fn tell_reach(cx: &mut Context<'_>, author: SocketKey, reach: Reach) {
+    if reach != Reach::Everyone {
+        let args = "{\"message\":\"Other nodes cannot be reached\"}";
+        let _ = cx.socket(author).emit(&Emit::new("error", args));
     }
 }

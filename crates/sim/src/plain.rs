@@ -61,6 +61,10 @@ pub(crate) fn read(payload: &[u8], is_packed: bool) -> String {
             format!("42{}[\"{name}\",{args}]", number(id))
         }
         Ok(Incoming::Ack { id, args, .. }) => format!("43{id}[{args}]"),
+        // As the others hear it.
+        Err(_) if text.contains("CLUSTER_UNAVAILABLE") => {
+            "42[\"error\",{\"message\":\"Other nodes cannot be reached\"}]".to_owned()
+        }
         other => panic!("a plain client got {text}: {other:?}"),
     }
 }

@@ -6,6 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+/// Below this, authors are clients.
+const CLIENTS: usize = 1_000_000;
+
 /// Above all other rooms.
 const SEATS: usize = 5_000_000;
 
@@ -101,6 +104,10 @@ pub(crate) struct Books {
     ended: BTreeSet<usize>,
     /// Publishers that forgot what they said last.
     forgetful: BTreeSet<usize>,
+    /// How often each author was told that other nodes did not get what it said.
+    only_here: BTreeMap<usize, usize>,
+    /// What workers say may come to nobody else without a word to them: nodes count it.
+    are_full: bool,
     newcomers: usize,
     /// Rooms of what is said to one socket alone.
     seats: BTreeMap<String, usize>,
@@ -110,9 +117,11 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// `are_full`: so much waits for other nodes that not all of it is taken.
+    pub(crate) fn new(seed: u64, are_full: bool) -> Self {
         Self {
             seed,
+            are_full,
             ..Self::default()
         }
     }
@@ -305,6 +314,20 @@ impl Books {
         self.ear(who).gaps.push(last);
     }
 
+    /// It is told that other nodes did not get something that it said.
+    pub(crate) fn tell_only_here(&mut self, author: usize) {
+        *self.only_here.entry(author).or_default() += 1;
+    }
+
+    /// Whether this may have stayed on the node where it was said.
+    fn stays_there(&self, said: &Said) -> bool {
+        // Workers are not told, and not who is gone.
+        let hears_it = said.author < CLIENTS
+            && !self.ended.contains(&said.life)
+            && !self.forgetful.contains(&said.publisher);
+        self.are_full && (!hears_it || self.only_here.contains_key(&said.author))
+    }
+
     pub(crate) fn lose(&mut self, by: usize, of: usize) {
         let upto = self.last();
         self.losses.push(Loss { by, of, upto });
@@ -327,11 +350,12 @@ impl Books {
         found.map(|(number, _)| number)
     }
 
-    /// It was told to be lost, or its publisher is gone.
+    /// It was told to be lost on this life, or its publisher is gone.
     pub(crate) fn may_be_lost(&self, number: u64, by: usize) -> bool {
         let said = &self.said[number as usize - 1];
         let is_gone = self.ended.contains(&said.life) || self.forgetful.contains(&said.publisher);
-        is_gone || self.is_excused(number, said.life, |loss| loss.by == by)
+        let stays = said.life != by && self.stays_there(said);
+        is_gone || stays || self.is_excused(number, said.life, |loss| loss.by == by)
     }
 
     /// One of two lives has lost something of the other.
@@ -348,16 +372,38 @@ impl Books {
 
     pub(crate) fn check(&mut self) {
         let (mut due, mut excused) = (0, 0);
+        let mut only_here = BTreeSet::new();
         for (who, ear) in &self.ears {
             self.check_order(*who, ear);
             for (room, stays) in &ear.stays {
                 for stay in stays.iter().filter(|stay| stay.is_told) {
-                    let (heard, missed) = self.check_stay(*who, ear, *room, stay);
+                    let (heard, missed) =
+                        self.check_stay((*who, ear), (*room, stay), &mut only_here);
                     (due, excused) = (due + heard, excused + missed);
                 }
             }
         }
+        self.check_only_here(&only_here);
         (self.due, self.excused) = (due, excused);
+    }
+
+    /// Of each message that stayed on its node, its author was told, if it was there to hear that.
+    fn check_only_here(&self, numbers: &BTreeSet<u64>) {
+        let mut stayed: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        for number in numbers {
+            let said = &self.said[*number as usize - 1];
+            if said.author < CLIENTS {
+                stayed.entry(said.author).or_default().push(*number);
+            }
+        }
+        for (author, stayed) in stayed {
+            let told = self.only_here.get(&author).copied().unwrap_or(0);
+            assert!(
+                stayed.len() <= told,
+                "seed {}: {stayed:?} of client {author} stayed on its node, and it was told of {told}",
+                self.seed
+            );
+        }
     }
 
     fn check_order(&self, who: usize, ear: &Ear) {
@@ -376,7 +422,12 @@ impl Books {
     }
 
     /// How much was heard in a stay, and how much of it is excused.
-    fn check_stay(&self, who: usize, ear: &Ear, room: usize, stay: &Stay) -> (usize, usize) {
+    fn check_stay(
+        &self,
+        (who, ear): (usize, &Ear),
+        (room, stay): (usize, &Stay),
+        only_here: &mut BTreeSet<u64>,
+    ) -> (usize, usize) {
         let seed = self.seed;
         // What was heard twice counts where it was heard first.
         let heard = ear.heard.iter().copied().zip(0..ear.heard.len());
@@ -426,6 +477,11 @@ impl Books {
                 let may_miss = stay.until < u64::MAX
                     || self.ended.contains(&said.life)
                     || self.forgetful.contains(&said.publisher);
+                if self.stays_there(said) && !ear.was_at(said.life, number) {
+                    excused += 1;
+                    only_here.extend((!may_miss).then_some(number));
+                    continue;
+                }
                 assert!(
                     may_miss,
                     "seed {seed}: client {who} missed {number} in room {room}: {said:?}, in since {}",

@@ -9,6 +9,9 @@ use crate::client::{Client, Transport, UNKNOWN};
 use crate::names::digits;
 use hub::bounds::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
 
+/// What a client is told when too much waits for other nodes.
+const ONLY_HERE: &str = "Other nodes cannot be reached";
+
 impl World {
     /// A life that clients find.
     pub(crate) fn some_life(&mut self) -> Option<usize> {
@@ -406,6 +409,8 @@ impl World {
             self.take_history(name, packet);
         } else if let Some(at) = place_of_number(packet) {
             self.books.hear(name, digits(packet)[at]);
+        } else if packet.starts_with("42[\"error\"") && packet.contains(ONLY_HERE) {
+            self.books.tell_only_here(name);
         } else if packet.starts_with("42[\"sockeye:gap\"") {
             self.report.gaps += 1;
             self.books.tell_gap(name);

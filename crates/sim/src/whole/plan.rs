@@ -51,13 +51,23 @@ impl Plan {
         let mut one_of = |sides: u8| dice.u8(..sides) == 0;
         let kept = one_of(2);
         let troubles = !one_of(4);
+        let nodes = if one_of(8) {
+            4
+        } else {
+            3 - u16::from(one_of(8))
+        };
+        let hubs = if one_of(8) {
+            3
+        } else {
+            2 - usize::from(one_of(8))
+        };
         Self {
-            nodes: 3,
-            hubs: 2,
+            nodes,
+            hubs,
             people: 14,
             rooms: 3,
             steps: 400,
-            polling: 25,
+            polling: if one_of(4) { 70 } else { 25 },
             kept,
             // The books excuse streams that are slow only after troubles.
             squeezed: one_of(8) && troubles,
@@ -67,8 +77,8 @@ impl Plan {
             server: one_of(3),
             troubles,
             ring_bytes: if one_of(8) { 4_000 } else { 8 << 20 },
-            lists: 1,
-            queue_bytes: usize::MAX,
+            lists: if one_of(8) { 12 } else { 1 },
+            queue_bytes: if one_of(4) { 2_000 } else { usize::MAX },
         }
     }
 

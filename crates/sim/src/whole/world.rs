@@ -97,7 +97,7 @@ impl World {
             fresh: BTreeSet::new(),
             people: Vec::new(),
             streams: Vec::new(),
-            books: Books::new(seed),
+            books: Books::new(seed, plan.queue_bytes < usize::MAX),
             deeds: Deeds::default(),
             workers_speak: true,
             server: Server::new(),
