@@ -3,7 +3,7 @@
 // node lists.mjs [--clients 50000] [--by api,node,worker] [--spin 250] [--pause 1000] [--rate 200] [--seconds 20] [--rounds 3] [--nodes 4] [--shards 2]
 // api: the server API of one node after the other counts the crowd's room, from a list of its members. node: `fetchSockets` of a Node server in the cluster,
 // with packages of conformance/cluster. worker: `fetchSockets` of a worker of all nodes, and Socket.IO's objects of the whole crowd in it.
-// spin: no list at all; the program computes for as long as a list takes the others. What that adds is the price of shared cores.
+// spin: no list at all; the program computes for as long as a list takes the others. The delay that this adds is the price of shared cores.
 // SOCKEYE_BIN and SOCKEYE_BENCH_BIN name the programs, SDK the folder of @sockeye/server (built, with its packages); redis-server is in PATH.
 // Prints the figures as JSON; ends with 1 if a list was wrong or a goal is missed.
 import { execFileSync, spawn } from "node:child_process";

@@ -315,6 +315,7 @@ fn finish(queue: &mut Queue, entries: Vec<Entry>, taken: bool) {
 /// The answer has no word for the client that waits: its event is acked with nothing. There is no answer: it is refused.
 fn answer_in_its_place(queue: &mut Queue, name: Name, entry: &Entry, taken: bool) {
     if is_undecided(queue, entry) {
+        queue.counts().refused_failed += 1;
         return queue.decide(name, Err(Refusal::unavailable()));
     }
     let Some(ack) = entry.ack() else { return };

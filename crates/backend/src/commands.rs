@@ -180,7 +180,7 @@ fn note_end(queue: &mut Queue, worker: u64, to: To, target: Option<&Target>) {
 
 fn decide(queue: &mut Queue, worker: u64, decision: proto::Decision) -> Result<(), &'static str> {
     let name = Name::parse(&decision.socket).ok_or("decision.socket is no socket's id")?;
-    if !decision.data.is_empty() && !is_json(decision.data.as_bytes()) {
+    if !decision.admit && !decision.data.is_empty() && !is_json(decision.data.as_bytes()) {
         return Err("decision.data is no JSON");
     }
     if !is_decided_by(queue, worker, &name) {
@@ -222,7 +222,7 @@ fn settle(queue: &mut Queue, worker: u64, (socket, ack): (Name, u64)) -> bool {
     own && queue.settle_ack(socket, ack)
 }
 
-/// What a worker said cannot be used, and it says nothing else: whoever waits for it hears so.
+/// The answer of a worker cannot be used, and no other one comes: the one that waits for it hears so.
 fn end_wait(parts: &mut Parts, worker: u64, awaited: Awaited) {
     let queue = &mut parts.queue;
     match awaited {
@@ -233,6 +233,7 @@ fn end_wait(parts: &mut Parts, worker: u64, awaited: Awaited) {
         }
         Awaited::Decision(socket) => {
             if is_decided_by(queue, worker, &socket) {
+                queue.counts().refused_failed += 1;
                 queue.decide(socket, Err(Refusal::unavailable()));
             }
         }

@@ -210,7 +210,7 @@ impl Openings {
         Ok(())
     }
 
-    /// What a worker has decided cannot be used: nobody decides.
+    /// The verdict of a worker cannot be used: nobody decides.
     pub(crate) fn fail(&mut self, queue: &mut Queue, worker: u64, number: u64) {
         let known = self.known.get(&number);
         if known.is_some_and(|known| known.waits_for(worker)) {

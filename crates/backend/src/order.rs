@@ -19,7 +19,7 @@ pub(crate) enum Order {
     Refused(&'static str),
 }
 
-/// What somebody waits for until a worker says it. A command that says it, and is refused, ends the wait.
+/// An answer that somebody waits for. A command that is one, and is refused, ends the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// By a client, for its event of this number.
@@ -45,7 +45,7 @@ impl Awaited {
 }
 
 impl Order {
-    /// What it says, if it is refused for what it holds. An ack that is refused ends its wait by itself.
+    /// The answer that it is. An ack in a form of its own ends its wait by itself.
     pub(crate) fn awaited(&self) -> Option<Awaited> {
         match self {
             Self::Crowded(awaited) => *awaited,

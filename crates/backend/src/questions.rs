@@ -232,7 +232,7 @@ impl Questions {
         Ok(())
     }
 
-    /// What a worker answers cannot be used, and nobody waits for another answer of it.
+    /// The reply of a worker cannot be used, and nobody waits for another one of it.
     pub(crate) fn fail(&mut self, queue: &mut Queue, worker: u64, number: u64) {
         let question = self.open.get_mut(&number);
         if question.is_some_and(|question| question.give_up(worker)) {

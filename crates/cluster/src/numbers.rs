@@ -16,8 +16,8 @@ pub const LISTEN_US: u64 = 2_000_000;
 const STANDSTILL_US: u64 = 500_000;
 /// A key ends so long after it was set last.
 pub const KEY_US: u64 = 15_000_000;
-/// A newcomer is told of no life above this: engines count exactly up to 2^53.
-const TOLD_MAX: Epoch = Epoch(1 << 52);
+/// Nobody is told of lives from this epoch on: engines count exactly up to 2^53, and a life that somebody invents must leave room for others.
+pub(crate) const EPOCHS_TOLD: Epoch = Epoch(1 << 52);
 
 /// What the engine says of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Newcomer {
     }
 
     fn is_told_of(&mut self, epoch: Epoch) {
-        if epoch <= TOLD_MAX {
+        if epoch < EPOCHS_TOLD {
             self.latest = self.latest.max(epoch);
         }
     }

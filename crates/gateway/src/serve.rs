@@ -477,7 +477,7 @@ impl Node<'_> {
             if self.has_lost_its_number() {
                 self.drain(0)?;
                 bail!(
-                    "another process has this node's number in the cluster: start anew, with server.node = \"auto\" or another number"
+                    "another process has this node's number in the cluster, or had it after this one: start it again, with server.node = \"auto\" or another number if this comes back"
                 );
             }
             if self.facts.readiness.is_asked_to_drain() {

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 
 /// Messages and parcels taken in before anything is published.
 const TAKEN_AT_ONCE: usize = 256;
@@ -46,6 +46,7 @@ const SILENCE_US: u64 = 2_000_000;
 /// How often operators are shown the way to the others anew.
 const WAY_INTERVAL: Duration = Duration::from_millis(500);
 /// A node that leaves waits so long for its last frames to be taken.
+const RELEASE: Duration = Duration::from_millis(500);
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
 
 /// What is under way to the engine is waited for so long, before the place in the cluster is another process's.
@@ -129,6 +130,9 @@ pub(super) async fn drive(rig: Rig, mut left: oneshot::Receiver<()>) -> Ended {
     loop {
         driver.step();
         if let Some(ended) = driver.ended {
+            // Its own key may stand there still: the next process of this number need not wait until it ends.
+            let release = driver.leases.release(&driver.rig.engine);
+            let _ = timeout(RELEASE, release).await;
             return ended;
         }
         let due = driver.due();

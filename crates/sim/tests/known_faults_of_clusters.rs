@@ -116,14 +116,19 @@ fn c9_a_newcomer_that_is_slow_because_it_has_to_wait_is_found() {
 
 #[test]
 fn letters_that_leave_before_others_are_heard_are_found() {
-    // With nothing beside troubles: what else a history has makes it rarer still.
+    // With nothing beside troubles. Other things make it rarer still.
     let bare = |seed| Plan {
+        nodes: 3,
+        hubs: 2,
+        polling: 25,
         kept: false,
         squeezed: false,
         recovers: false,
         relays: false,
         server: false,
         ring_bytes: 8 << 20,
+        lists: 1,
+        queue_bytes: usize::MAX,
         ..plan(seed)
     };
     let fault = in_nodes(of_nodes::Fault::SentBeforeHearing);

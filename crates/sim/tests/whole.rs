@@ -37,6 +37,8 @@ fn clusters_keep_their_promises() {
     for (name, longest) in [
         ("mailbox", all.iter().map(|report| report.mailbox_max).max()),
         ("deaths", Some(sum(|report| report.deaths))),
+        ("superseded", Some(sum(|report| report.superseded))),
+        ("stayed on a node", Some(sum(|report| report.only_here))),
         ("excused", Some(sum(|report| report.excused))),
         ("redelivered", Some(sum(|report| report.redelivered))),
         ("refused", Some(sum(|report| report.refused))),
@@ -78,11 +80,12 @@ fn clusters_keep_their_promises() {
         sum(|report| report.guests),
         sum(|report| report.notes),
         sum(|report| report.congested),
+        sum(|report| report.only_here),
     ];
     assert!(
         rare.iter().all(|count| *count > 0),
         "{rare:?} deaths, successions, events that came again, relays, clients that came back, some that were not known any more, some with their socket of the workers, words for one of those, \
-        and mailboxes that were overfull"
+        mailboxes that were overfull, and messages that stayed on a node"
     );
 }
 

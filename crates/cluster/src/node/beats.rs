@@ -4,6 +4,7 @@ use super::{Event, Node, SILENCE_US};
 use crate::frame::{self, Beat, Known, Peer};
 use crate::inlet::Output;
 use crate::letter::WANT;
+use crate::numbers::EPOCHS_TOLD;
 use crate::outlet::{Channel, Closed, Worth};
 use crate::pulse::WORKING_US;
 
@@ -56,8 +57,10 @@ impl Node {
         out: &mut Vec<Output>,
     ) {
         let us = known.iter().find(|known| known.peer == self.me).copied();
-        let later =
-            |known: &&Known| known.peer.node == self.me.node && known.peer.epoch > self.me.epoch;
+        let later = |known: &&Known| {
+            let Peer { node, epoch } = known.peer;
+            node == self.me.node && epoch > self.me.epoch && epoch < EPOCHS_TOLD
+        };
         if let Some(later) = known.iter().find(later) {
             self.events.push_back(Event::Superseded(later.peer));
         }

@@ -7,6 +7,7 @@ use super::report::Report;
 use super::server::CLIENT;
 use super::streams::count;
 use super::world::World;
+use cluster::frame::Peer;
 use hub::Stock;
 use seeds::Script;
 use std::sync::atomic::Ordering;
@@ -164,15 +165,30 @@ impl World {
             .note(self.now_us + 3 * time_us, Due::Restart { number });
     }
 
+    /// A life is told that its number had a later one. That was so.
+    pub(crate) fn is_superseded(&mut self, life: usize, by: Peer) {
+        self.tell(|| format!("life {life} is told of {by:?}"));
+        let me = self.lives[life].me;
+        let was_there = self.lives.iter().any(|other| other.me == by);
+        assert!(
+            was_there && by.node == me.node && by.epoch > me.epoch,
+            "seed {}: {me:?} ended for {by:?}",
+            self.seed
+        );
+        self.report.superseded += 1;
+        self.kill(me.node.0, SECOND);
+    }
+
     /// Another process takes the number of one that died.
     pub(crate) fn restart(&mut self, number: u16) {
         let lives = self.lives.iter().filter(|life| life.number() == number);
         let epochs: Vec<u64> = lives.map(|life| life.me.epoch.0).collect();
-        let mut awake = self
-            .lives
-            .iter()
-            .filter(|life| !life.is_dead && life.frozen_until <= self.now_us);
-        let is_told_of = awake.any(|life| life.station.tells_of(number));
+        let is_heard = |life: &Life| {
+            let stands = life.is_dead || life.frozen_until > self.now_us;
+            !stands && !self.engine.is_alone(life.number(), self.now_us)
+        };
+        let mut heard = self.lives.iter().filter(|life| is_heard(life));
+        let is_told_of = heard.any(|life| life.station.tells_of(number));
         // The counter may be lost, and a clock behind.
         let epoch = match self.delays.u8(..4) {
             0 if !is_told_of => epochs.iter().min().expect("an earlier life") - 1,
@@ -223,6 +239,7 @@ impl World {
         (self.report.due, self.report.excused) = (self.books.due, self.books.excused);
         (self.report.answered, self.report.refused) = (self.deeds.answered, self.deeds.refused);
         self.report.redelivered = self.deeds.again;
+        self.report.only_here = self.books.told_only_here();
         self.report.lists = self.deeds.lists;
         self.check_departure();
         self.report

@@ -319,6 +319,17 @@ impl Books {
         *self.only_here.entry(author).or_default() += 1;
     }
 
+    /// How often authors were told so.
+    pub(crate) fn told_only_here(&self) -> usize {
+        self.only_here.values().sum()
+    }
+
+    /// Whether this may have stayed on the node where it was said, and did not come to this life.
+    pub(crate) fn may_stay_there(&self, number: u64, by: usize) -> bool {
+        let said = &self.said[number as usize - 1];
+        said.life != by && self.stays_there(said)
+    }
+
     /// Whether this may have stayed on the node where it was said.
     fn stays_there(&self, said: &Said) -> bool {
         // Workers are not told, and not who is gone.
@@ -354,8 +365,7 @@ impl Books {
     pub(crate) fn may_be_lost(&self, number: u64, by: usize) -> bool {
         let said = &self.said[number as usize - 1];
         let is_gone = self.ended.contains(&said.life) || self.forgetful.contains(&said.publisher);
-        let stays = said.life != by && self.stays_there(said);
-        is_gone || stays || self.is_excused(number, said.life, |loss| loss.by == by)
+        is_gone || self.is_excused(number, said.life, |loss| loss.by == by)
     }
 
     /// One of two lives has lost something of the other.
@@ -388,7 +398,7 @@ impl Books {
     }
 
     /// Of each message that stayed on its node, its author was told, if it was there to hear that.
-    fn check_only_here(&self, numbers: &BTreeSet<u64>) {
+    pub(crate) fn check_only_here(&self, numbers: &BTreeSet<u64>) {
         let mut stayed: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for number in numbers {
             let said = &self.said[*number as usize - 1];

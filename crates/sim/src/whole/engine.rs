@@ -74,6 +74,11 @@ impl Engine {
         self.alone_until.clear();
     }
 
+    /// Nobody hears this node.
+    pub(crate) fn is_alone(&self, number: u16, at_us: u64) -> bool {
+        at_us < self.alone_until.get(&number).copied().unwrap_or(0)
+    }
+
     pub(crate) fn publish(
         &mut self,
         now_us: u64,
@@ -82,7 +87,7 @@ impl Engine {
         all: &[Subscriber],
     ) -> Fate {
         let there_us = now_us + self.dice.u64(30..200);
-        let is_alone = there_us < self.alone_until.get(&from).copied().unwrap_or(0);
+        let is_alone = self.is_alone(from, there_us);
         let works = there_us >= self.frozen_until && !is_alone;
         let mut fate = Fate {
             arrivals: Vec::new(),

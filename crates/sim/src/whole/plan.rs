@@ -71,7 +71,7 @@ impl Plan {
             kept,
             // The books excuse streams that are slow only after troubles.
             squeezed: one_of(8) && troubles,
-            // What recovers has a home in the product, too.
+            // Without a home there is no recovery in the product, either.
             recovers: !one_of(4) && kept,
             relays: one_of(6),
             server: one_of(3),

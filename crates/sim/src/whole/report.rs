@@ -15,6 +15,10 @@ pub struct Report {
     pub histories: usize,
     pub troubles: usize,
     pub deaths: usize,
+    /// Lives that ended because they were told of a later one.
+    pub superseded: usize,
+    /// Messages of clients that stayed on their node, as those clients were told.
+    pub only_here: usize,
     /// Answers of workers, refusals in their place, and events that came again with a mark.
     pub answered: usize,
     pub refused: usize,

@@ -6,7 +6,7 @@ use super::link::Owner;
 use super::stream::Stream;
 use super::world::World;
 use crate::listener::{Heard, Listener};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const STREAMS_MAX: usize = 4;
 
@@ -141,6 +141,7 @@ impl World {
     }
 
     pub(crate) fn check_streams(&self) {
+        let mut only_here = BTreeSet::new();
         for (at, stream) in self.streams.iter().enumerate() {
             for (room, heard) in &stream.listener.rooms {
                 let has =
@@ -150,7 +151,10 @@ impl World {
                 let missed = self.books.find(|number, said_by, rooms| {
                     let since = if said_by == stream.life { here } else { there };
                     let is_due = rooms.contains(room) && number > since && !has(&number);
-                    is_due && !self.books.may_be_lost(number, stream.life)
+                    let is_missed = is_due && !self.books.may_be_lost(number, stream.life);
+                    let stays = is_missed && self.books.may_stay_there(number, stream.life);
+                    only_here.extend(stays.then_some(number));
+                    is_missed && !stays
                 });
                 assert_eq!(
                     missed, None,
@@ -159,6 +163,7 @@ impl World {
                 );
             }
         }
+        self.books.check_only_here(&only_here);
     }
 }
 

@@ -415,8 +415,7 @@ impl World {
             self.calendar.note(fate.answered_us, answer);
         }
         if let Some(by) = outcome.superseded {
-            self.tell(|| format!("life {life} is told of {by:?}"));
-            self.kill(self.lives[life].number(), SECOND);
+            self.is_superseded(life, by);
         }
         let due_us = self.lives[life].station.due_us(self.now_us);
         let due_us = due_us.max(self.now_us + 20);
