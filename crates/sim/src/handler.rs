@@ -237,6 +237,6 @@ impl Handler for Witness {
 fn tell_reach(cx: &mut Context<'_>, author: SocketKey, reach: Reach) {
     if reach != Reach::Everyone {
         let args = "{\"message\":\"Other nodes cannot be reached\"}";
-        let _ = cx.socket(author).emit(&Emit::new("error", args));
+        cx.socket(author).emit(&Emit::new("error", args));
     }
 }

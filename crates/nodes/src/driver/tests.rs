@@ -5,6 +5,7 @@ use crate::Start;
 use crate::card::Card as Description;
 use crate::member::{Joining, Member, Settings};
 use crate::memory::Broker;
+use cluster::frame::Epoch;
 use cluster::numbers::Claim;
 use hub::{Inbox, Naming, Process};
 use process::health::Readiness;
@@ -114,6 +115,65 @@ fn a_flood_of_messages_kept_a_node_from_leaving() {
         flood.join().expect("a flood");
     }
     assert!(flooded && left, "flooded: {flooded}, left: {left}");
+}
+
+/// The next process of its number waited until its key had ended.
+#[test]
+fn a_node_that_ends_for_a_later_life_gives_its_number_back() {
+    let broker = Broker::default();
+    let mut member = member(&broker, &Arc::new(Gauges::default()));
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.expect("a runtime");
+    let (engine, _feed) = broker.open();
+    let seal = Seal::new(Some("secret"));
+    let register = Register::new("test:", &seal);
+    let claims = || runtime.block_on(register.read(&engine)).expect("leases");
+    let Claim::Held(epoch) = claims()[7].claim else {
+        panic!("it holds its number");
+    };
+    // Another node has met a later life of that number, and tells of it.
+    let (entry, card) = (&claims()[8], Description::default());
+    let taken = Number::take(&engine, "test:", (NodeId(8), entry), (1, &card), &seal);
+    let other = runtime.block_on(taken).expect("an answer").expect("free");
+    let life = |node, epoch| Peer {
+        node: NodeId(node),
+        epoch,
+    };
+    let mut later = Node::new(life(7, Epoch(epoch.0 + 1)), Limits::default());
+    let mut teller = Node::new(life(8, other.epoch()), Limits::default());
+    let mut ended = None;
+    for step in 1..6_000 {
+        for turn in 0..2 {
+            let from = if turn == 0 { &mut later } else { &mut teller };
+            let mut batch = Vec::new();
+            from.begin(step * 10_000);
+            from.take(&mut batch);
+            for frame in &batch {
+                if turn == 0 {
+                    teller.arrived(frame.frame.to_vec());
+                } else {
+                    let message = Publish {
+                        kind: Kind::Classic,
+                        channel: b"test:{all}".as_slice().into(),
+                        body: seal.close(&frame.frame),
+                    };
+                    drop(engine.publish(&[message]));
+                }
+            }
+            let from = if turn == 0 { &mut later } else { &mut teller };
+            if !batch.is_empty() {
+                from.ended(batch, |_| true);
+            }
+        }
+        ended = member.has_ended();
+        if ended.is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(ended, Some(Ended::Superseded));
+    assert_eq!(claims()[7].claim, Claim::Free);
+    member.leave();
 }
 
 /// A shard that could not keep up with other nodes had a mailbox without end.
