@@ -29,6 +29,8 @@ const BATCH_BYTES: usize = 4 * 1_024 * 1_024;
 const ASK_TIME: Duration = Duration::from_secs(1);
 /// The answer to it, or its end, comes within this time.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// Where the client has connected anew meanwhile, the question may have gone with the connection. By then no message comes for it any more.
+const LOST_TIME: Duration = Duration::from_millis(1_500);
 /// At the end, what was handed out is carried out for so long.
 const FINISH_TIME: Duration = Duration::from_millis(1_500);
 /// The server answers a question behind the last acknowledgements within this time.
@@ -101,6 +103,7 @@ where
         }
         let careful = desk.is_careful();
         let most = if careful { 1 } else { BATCH_MESSAGES };
+        let connects = settled.connects_now();
         let asked = consumer.batch().max_messages(most);
         let asked = asked.max_bytes(bytes_max).expires(ASK_TIME).messages();
         let batch = runtime
@@ -112,6 +115,7 @@ where
             held: VecDeque::new(),
             kept: Instant::now(),
             ends: None,
+            connects,
             settled,
         }
         .settle(line, desk)?;
@@ -287,6 +291,8 @@ struct Pull<'a, 'b> {
     kept: Instant,
     /// The reader stops: what is not settled by then goes to others.
     ends: Option<Instant>,
+    /// How often the client had connected when the question was asked.
+    connects: u64,
     settled: &'a mut Settled<'b>,
 }
 
@@ -310,6 +316,14 @@ impl Pull<'_, '_> {
                     if empty {
                         desk.note_lag(0);
                     }
+                    return Ok(());
+                }
+                // Messages that nobody can read would hold up the others for as long as they come again.
+                Err(_)
+                    if heard.elapsed() >= LOST_TIME
+                        && self.connects != self.settled.connects_now() =>
+                {
+                    desk.be_careful(self.settled.repeat_time);
                     return Ok(());
                 }
                 Err(_) if heard.elapsed() < ANSWER_TIME => continue,
