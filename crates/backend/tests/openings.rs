@@ -324,6 +324,20 @@ fn an_answer_that_no_client_can_read_ends_the_wait_of_its_client() {
     }
 }
 
+/// The verdict about request 7, with so many header lines.
+fn with_lines(admit: bool, count: usize, value_bytes: usize) -> FromWorker {
+    let mut said = verdict(1, 1, 7);
+    if let Some(Order::Verdict(verdict)) = &mut said.commands[0].what {
+        let line = proto::Header {
+            name: "X-Why".to_owned(),
+            value: vec![b'x'; value_bytes].into(),
+        };
+        verdict.admit = admit;
+        verdict.headers = vec![line; count];
+    }
+    said
+}
+
 /// Each of a verdict's lines was looked at, and nobody counted them: strangers asked for answers of any size.
 #[test]
 fn header_lines_of_a_verdict_had_no_bound() {
@@ -339,16 +353,9 @@ fn header_lines_of_a_verdict_had_no_bound() {
         let mut backend = two([true, false]);
         ask(&mut backend, 2, 7);
         assert_eq!(asked(&mut backend, A), [7]);
-        let mut said = verdict(1, 1, 7);
-        if let Some(Order::Verdict(verdict)) = &mut said.commands[0].what {
-            let line = proto::Header {
-                name: "X-Why".to_owned(),
-                value: vec![b'x'; 59].into(),
-            };
-            verdict.admit = admit;
-            verdict.headers = vec![line; count];
-        }
-        backend.received(3, A, said).expect("in order");
+        backend
+            .received(3, A, with_lines(admit, count, 59))
+            .expect("in order");
         let expected = good.then_some(admit);
         assert_eq!(answered(&mut backend), [(7, expected)], "{admit} {count}");
     }
@@ -360,14 +367,7 @@ fn a_verdict_with_too_many_lines_ends_the_wait_of_its_client() {
     let mut backend = two([true, true]);
     ask(&mut backend, 2, 7);
     assert_eq!(asked(&mut backend, A), [7]);
-    let mut said = verdict(1, 1, 7);
-    if let Some(Order::Verdict(verdict)) = &mut said.commands[0].what {
-        let line = proto::Header {
-            name: "X-Why".to_owned(),
-            value: "x".into(),
-        };
-        verdict.headers = vec![line; 1_001];
-    }
+    let said = with_lines(true, 1_001, 1);
     let frame = || Frame::decode(said.encode_to_vec().into()).expect("a frame");
     backend
         .received(

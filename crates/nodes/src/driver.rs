@@ -45,8 +45,9 @@ const PROBES_ALONE: u64 = 8;
 const SILENCE_US: u64 = 2_000_000;
 /// How often operators are shown the way to the others anew.
 const WAY_INTERVAL: Duration = Duration::from_millis(500);
-/// A node that leaves waits so long for its last frames to be taken.
+/// A node that ends for a later life waits so long for the engine to take its number back.
 const RELEASE: Duration = Duration::from_millis(500);
+/// A node that leaves waits so long for its last frames to be taken.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
 
 /// What is under way to the engine is waited for so long, before the place in the cluster is another process's.

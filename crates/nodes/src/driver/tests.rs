@@ -160,8 +160,8 @@ fn a_node_that_ends_for_a_later_life_gives_its_number_back() {
                     drop(engine.publish(&[message]));
                 }
             }
-            let from = if turn == 0 { &mut later } else { &mut teller };
             if !batch.is_empty() {
+                let from = if turn == 0 { &mut later } else { &mut teller };
                 from.ended(batch, |_| true);
             }
         }

@@ -106,7 +106,7 @@ pub(crate) struct Books {
     forgetful: BTreeSet<usize>,
     /// How often each author was told that other nodes did not get what it said.
     only_here: BTreeMap<usize, usize>,
-    /// What workers say may come to nobody else without a word to them: nodes count it.
+    /// So much waits for other nodes that not all of it is taken. Clients are told; words of workers that stay are only counted.
     are_full: bool,
     newcomers: usize,
     /// Rooms of what is said to one socket alone.
@@ -332,7 +332,7 @@ impl Books {
 
     /// Whether this may have stayed on the node where it was said.
     fn stays_there(&self, said: &Said) -> bool {
-        // Workers are not told, and not who is gone.
+        // Workers are not told, and neither are clients that are gone.
         let hears_it = said.author < CLIENTS
             && !self.ended.contains(&said.life)
             && !self.forgetful.contains(&said.publisher);

@@ -9,7 +9,7 @@ use crate::client::{Client, Transport, UNKNOWN};
 use crate::names::digits;
 use hub::bounds::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX};
 
-/// What a client is told when too much waits for other nodes.
+/// A client hears this when too much waits for other nodes.
 const ONLY_HERE: &str = "Other nodes cannot be reached";
 
 impl World {

@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What is played of a seed: each setting has a die of its own, so that all meet.
+    /// The settings of a seed: each has a die of its own, so that all meet.
     pub fn of_seed(seed: u64) -> Self {
         let mut dice = Rng::with_seed(seed);
         let mut one_of = |sides: u8| dice.u8(..sides) == 0;
