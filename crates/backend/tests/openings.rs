@@ -368,22 +368,14 @@ fn a_verdict_with_too_many_lines_ends_the_wait_of_its_client() {
     ask(&mut backend, 2, 7);
     assert_eq!(asked(&mut backend, A), [7]);
     let said = with_lines(true, 1_001, 1);
-    let frame = || Frame::decode(said.encode_to_vec().into()).expect("a frame");
-    backend
-        .received(
-            3,
-            B,
-            FromWorker {
-                handled: 0,
-                ..said.clone()
-            },
-        )
-        .expect("in order");
-    assert!(
-        answered(&mut backend).is_empty(),
-        "it was asked of another one"
-    );
-    backend.received(3, A, frame()).expect("in order");
+    let elsewhere = FromWorker {
+        handled: 0,
+        ..said.clone()
+    };
+    let frame = |said: FromWorker| Frame::decode(said.encode_to_vec().into()).expect("a frame");
+    backend.received(3, B, frame(elsewhere)).expect("in order");
+    assert!(answered(&mut backend).is_empty(), "another one was asked");
+    backend.received(3, A, frame(said)).expect("in order");
     assert_eq!(answered(&mut backend), [(7, None)]);
     backend.tick(100_000);
     assert!(answered(&mut backend).is_empty(), "once");
