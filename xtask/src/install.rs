@@ -201,8 +201,8 @@ impl Tool {
 }
 
 /// Everything that these tests need.
-pub fn tools(needs: &[For]) -> Result<()> {
-    install(&needed_by(needs))?;
+pub fn all(needs: For) -> Result<()> {
+    tools(needs)?;
     // The runners in conformance/ install what they need beside themselves.
     npm("web")?;
     npm("sdk/node")?;
@@ -210,8 +210,13 @@ pub fn tools(needs: &[For]) -> Result<()> {
     npm("examples")
 }
 
-fn needed_by(needs: &[For]) -> Vec<&'static Tool> {
-    let is_needed = |tool: &&Tool| needs.iter().any(|need| tool.first_for <= *need);
+/// The programs among it.
+pub fn tools(needs: For) -> Result<()> {
+    install(&needed_by(needs))
+}
+
+fn needed_by(needs: For) -> Vec<&'static Tool> {
+    let is_needed = |tool: &&Tool| tool.first_for <= needs;
     TOOLS.iter().filter(is_needed).collect()
 }
 
@@ -484,7 +489,7 @@ mod tests {
     /// Nights began with `npm ci` where no npm was.
     #[test]
     fn later_lanes_came_without_the_tools_of_earlier_ones() {
-        let needed = |needs| needed_by(&[needs]).iter().map(|tool| tool.name).collect();
+        let needed = |needs| needed_by(needs).iter().map(|tool| tool.name).collect();
         let [fast, all]: [Vec<&str>; 2] = [For::Fast, For::Foreign].map(needed);
         assert!(
             fast.contains(&"npm") && !fast.contains(&"nginx"),

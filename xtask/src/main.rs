@@ -68,6 +68,8 @@ enum Command {
         #[arg(long)]
         no_install: bool,
     },
+    /// Install what tests need and this machine lacks, and run none.
+    Install,
     /// Play lanes ten times beside a load of two, and record each run (benchmarks/results/lanes.md). What is recorded is not played again.
     Lanes(lanes::Again),
     /// Play histories of nodes whose Redis or NATS fails, with each fault, and write their record (benchmarks/results/faults.md). It goes on where
@@ -124,6 +126,7 @@ fn run(command: Command) -> Result<()> {
         Command::Shapes { crates } => shapes::run(&crates),
         Command::Gen { check } => generate::run(check),
         Command::Test { only, no_install } => suite::run(&only, !no_install),
+        Command::Install => install::all(install::For::Foreign),
         Command::Lanes(again) => lanes::run(&again),
         Command::Faults {
             seeds,

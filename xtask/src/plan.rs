@@ -22,9 +22,9 @@ pub const BUILD_TESTS: &str = "tests of crates, built";
 /// Packages whose tests run a process: they belong to the lane `binary`.
 const WITH_PROCESSES: [&str; 2] = ["gateway", "bench"];
 
-/// Threads of the gateway's tests. Most of their time they wait, for servers to start, fail and be found again, or to be alone; how
-/// many have processes at once is bounded where they begin (`tests/it/harness/alone.rs`).
-const WAITING_TESTS: &str = "28";
+/// Threads of the gateway's tests: more than tests that wait to be alone, which some thirty do. How many have processes at once is
+/// bounded where they begin (`tests/it/harness/alone.rs`).
+const WAITING_TESTS: &str = "64";
 /// Seconds in which no test begins or ends a process, after which one waits for ever.
 const TESTS_STUCK_AFTER: &str = "300";
 
@@ -71,14 +71,14 @@ const fn foreign(name: &'static str, run: fn() -> Step) -> Entry {
     step(Lane::Foreign, name, run)
 }
 
-/// Lints, the build of tests and tests that compute stand where other tests wait: two cores would be busy for eight minutes with nothing
-/// else. Of the rows of clients, each takes about as long as the browser.
+/// Lints, the build of tests and tests that compute stand where other tests wait: the gateway's tests about time leave two cores idle for
+/// minutes. Of the rows of clients, each takes about as long as the browser.
 pub const ENTRIES: &[Entry] = &[
     step(Lane::Fast, "format", format),
     step(Lane::Fast, "format of libfuzzer", fuzz_format),
     check("law", law::run),
     check("tidy", tidy::run),
-    step(Lane::Binary, BUILD, build),
+    beside(Group::Build, step(Lane::Binary, BUILD, build)),
     beside(
         Group::Gateway,
         step(Lane::Binary, "gateway tests", gateway_tests),
@@ -87,27 +87,27 @@ pub const ENTRIES: &[Entry] = &[
     step(Lane::Binary, "workers by gRPC", workers_by_grpc),
     beside(Group::Waiting, foreign(FOREIGN_TESTS[0], foreign_tests)),
     beside(Group::Waiting, foreign(BUILD_TESTS, build_tests)),
-    beside(
-        Group::Crates,
-        foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
-    ),
-    beside(
-        Group::Crates,
-        step(Lane::Binary, "bench tests", bench_tests),
-    ),
-    beside(Group::Crates, step(Lane::Fast, "unit tests", unit_tests)),
-    after(Group::Crates, step(Lane::Fast, "web check", web_check)),
+    after(Group::Waiting, step(Lane::Fast, "unit tests", unit_tests)),
+    after(Group::Waiting, step(Lane::Fast, "web check", web_check)),
     // Workers and examples use it beside each other.
     foreign("node library", node_library),
+    beside(
+        Group::Clients,
+        foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
+    ),
     beside(Group::Clients, foreign("browser", browser)),
+    beside(Group::Clients, foreign("examples", examples)),
     beside(Group::Clients, foreign("node workers", node_workers)),
     after(
         Group::Clients,
         foreign("clients of a worker", clients_of_a_worker),
     ),
-    beside(Group::Clients, foreign("examples", examples)),
     beside(Group::Clients, foreign("python workers", python_workers)),
     after(Group::Clients, foreign("client library", client_library)),
+    beside(
+        Group::Clients,
+        step(Lane::Binary, "bench tests", bench_tests),
+    ),
     beside(Group::Clients, foreign("go workers", go_workers)),
     after(Group::Clients, foreign("java clients", java_clients)),
     beside(Group::Clients, foreign("python clients", python_clients)),
@@ -190,6 +190,11 @@ fn web_check() -> Step {
         .in_folder("web")
         .behind_others()
         .takes("10 s")
+}
+
+/// What the build does not need is downloaded meanwhile. It stands in no lane: whoever plays one with what is there asks for no download.
+pub fn downloads() -> Step {
+    Step::new("downloads", "cargo xtask install").takes("4 min")
 }
 
 /// Also what tests of the gateway start beside it: the conformance application.

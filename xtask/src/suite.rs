@@ -57,12 +57,13 @@ pub struct Entry {
 pub enum Group {
     /// Neighbour to nobody.
     Alone,
+    /// The build, and downloads of what it does not need.
+    Build,
     /// Tests of the gateway alone, and what computes meanwhile.
     Gateway,
     /// Its tests that wait for other programs, and what computes meanwhile.
     Waiting,
-    /// Of the other crates: those that wait, and those that compute.
-    Crates,
+    /// Clients and workers in all languages, and tests of the other crates that wait.
     Clients,
 }
 
@@ -82,16 +83,25 @@ pub fn run(only: &[String], may_install: bool) -> Result<()> {
     if std::env::var_os("CI").is_some_and(|set| !set.is_empty()) {
         report.demand_all();
     }
+    let mut downloads = None;
     if may_install {
-        let needs: Vec<For> = chosen.iter().map(|entry| entry.lane.needs()).collect();
-        report.check("install", || install::tools(&needs));
+        let needs = chosen.iter().map(|entry| entry.lane.needs()).max();
+        match needs {
+            Some(For::Foreign) => {
+                report.check("install", || install::tools(For::Binary));
+                downloads = Some(plan::downloads());
+            }
+            Some(needs) => report.check("install", || install::all(needs)),
+            None => {}
+        }
     }
     let mut rest = &chosen[..];
     while let Some(first) = rest.first() {
         let alike = |entry: &&&Entry| first.group != Group::Alone && entry.group == first.group;
         let count = rest.iter().take_while(alike).count().max(1);
         let (now, later) = rest.split_at(count);
-        run_group(now, &mut report);
+        let downloads = downloads.take_if(|_| first.group == Group::Build);
+        run_group(now, downloads, &mut report);
         rest = later;
     }
     let is_chosen = |name: &&str| chosen.iter().any(|entry| entry.name == *name);
@@ -104,8 +114,8 @@ pub fn run(only: &[String], may_install: bool) -> Result<()> {
     Ok(())
 }
 
-fn run_group(entries: &[&Entry], report: &mut Report) {
-    let mut rows: Vec<Vec<Step>> = Vec::new();
+fn run_group(entries: &[&Entry], downloads: Option<Step>, report: &mut Report) {
+    let mut rows: Vec<Vec<Step>> = downloads.into_iter().map(|step| vec![step]).collect();
     for entry in entries {
         let step = match entry.run {
             Run::Check(check) => {

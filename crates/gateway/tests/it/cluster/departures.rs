@@ -111,7 +111,7 @@ fn slow(redis: &Redis, more: &str) -> String {
 #[test]
 #[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn what_clients_said_while_their_node_drained_had_no_answer() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let mut nodes: [Gateway; 2] = std::array::from_fn(|_| Gateway::start(&slow(&redis, "")));
     all_up(&nodes);
@@ -178,7 +178,7 @@ impl Newcomers {
 fn a_rolling_update_loses_no_answer_and_refuses_no_newcomer() {
     const HEARS_LATE: Duration = Duration::from_secs(1);
     const PRE_STOP: Duration = Duration::from_secs(2);
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let start = || Gateway::start(&slow(&redis, ""));
     let mut pods = vec![start(), start()];
@@ -256,7 +256,7 @@ fn leaving(key: &Key, node: &Gateway) -> u64 {
 #[test]
 #[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn a_node_that_came_later_got_its_share_of_clients_and_nobody_lost_an_answer() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let (redis, key) = (Redis::start(), Key::new());
     let first = Gateway::start(&key.config(&redis));
     let service = Service::start(2);
@@ -375,7 +375,7 @@ fn a_rebalance_is_stopped_by_an_operator_and_by_a_drain() {
 #[test]
 #[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn clients_that_ask_without_a_pause_leave_by_themselves_or_are_told() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let mut nodes: [Gateway; 2] = relaying(&redis, "");
     let service = Service::start(2);

@@ -36,7 +36,7 @@ fn life(client: Client, number: u64, other: &Gateway, over: &AtomicBool) -> Vec<
 
 /// All hear all that is said during the drain, and once.
 fn a_drain_loses_nothing(level: &str, pace: &str) {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let text = config(&redis, level, pace);
     let mut nodes: [Gateway; 2] = std::array::from_fn(|_| Gateway::start(&text));
@@ -99,7 +99,7 @@ fn obedient(mut client: Client, other: &Gateway) -> bool {
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn clients_that_came_when_they_were_told_found_their_node_gone() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let pace = "drain_window = \"6s\"\ndrain_grace = \"9s\"";
     let text = config(&redis, "node", pace);

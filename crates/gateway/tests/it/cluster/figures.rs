@@ -1,4 +1,5 @@
-//! What a publish costs over Redis and over NATS, in one run. `--nocapture` shows it; a test says only that nothing is lost.
+//! Publishes over Redis and over NATS, as fast as they go and at a pace: nothing is lost. `--nocapture` shows what they cost;
+//! `FIGURES_ROUNDS=3` plays so many rounds.
 
 use super::all_up;
 use crate::harness::{Alone, Gateway};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 
 const PUBLISHES: u64 = 40_000;
 const AT_ONCE: u64 = 200;
-/// Rounds of each, in turns.
-const ROUNDS: usize = 3;
+/// Rounds of each, in turns, where the environment names no other number.
+const ROUNDS: usize = 1;
 /// Of the clock of `/proc`.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -92,8 +93,10 @@ fn publishes_over_nats_beside_redis() {
         side("redis", &redis.url(), redis.pid()),
         side("nats", &nats.url(), nats.pid()),
     ];
+    let rounds = std::env::var("FIGURES_ROUNDS");
+    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
     for rate in [None, Some(5_000.0)] {
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             for side in &sides {
                 println!("{rate:?}, round {round}: {}", side.play(rate));
             }

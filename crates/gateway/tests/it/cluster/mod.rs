@@ -423,7 +423,7 @@ fn a_client_of_another_node_joined_the_room_of_a_socket() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_node_that_had_just_started_sent_its_first_messages_to_nobody() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let first = Gateway::start(&config(&redis, ""));
     assert!(eventually(PATIENCE, || is_ready(&first)), "ready");
@@ -454,7 +454,7 @@ fn a_node_that_had_just_started_sent_its_first_messages_to_nobody() {
 #[test]
 #[ignore = "needs Redis: cargo xtask test foreign"]
 fn a_node_that_stood_still_while_another_one_started_missed_what_it_said() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let first = Gateway::start(&config(&redis, ""));
     assert!(eventually(PATIENCE, || is_ready(&first)), "ready");

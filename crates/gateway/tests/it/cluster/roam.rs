@@ -201,7 +201,7 @@ const BACK: Duration = Duration::from_secs(25);
 #[test]
 #[ignore = "needs HAProxy: cargo xtask test foreign"]
 fn polling_clients_of_a_killed_node_are_back_behind_both_proxies() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let redis = Redis::start();
     let mut nodes: [Gateway; 3] = relaying(&redis, "");
     let addrs = nodes.each_ref().map(|node| node.addr);

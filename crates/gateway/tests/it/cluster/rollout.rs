@@ -117,7 +117,7 @@ fn speaks(admin: &Mutex<SocketAddr>, said: &AtomicU64, over: &AtomicBool) {
 }
 
 fn a_rolling_update(level: &str, count: usize) {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let (redis, chart) = (Redis::start(), Chart::read());
     let start = |pod: usize| Gateway::start(&chart.config(&redis, level, pod + 1));
     let mut pods: Vec<Gateway> = (0..count).map(start).collect();

@@ -52,7 +52,7 @@ fn newcomers_are_told_longer_intervals_and_both_times_of_detection_are_told() {
 /// for a busy machine, and not much sooner.
 #[test]
 fn a_session_that_upgrades_on_another_shard_is_pinged_as_it_was_told() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let gateway = Gateway::start(STRETCHED);
     for _ in 0..120 {
         request(gateway.addr, "GET", POLL, "", "");

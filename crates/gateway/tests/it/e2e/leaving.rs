@@ -59,7 +59,7 @@ fn hear(conn: &mut RawConn, until: Option<&str>, within: Duration) -> Result<(),
 
 #[test]
 fn a_client_lost_the_answer_to_what_it_said_while_it_was_sent_away() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let mut gateway = Gateway::start(CONFIG);
     let clients: Vec<_> = (0..40)
         .map(|_| {
@@ -83,7 +83,7 @@ fn a_client_lost_the_answer_to_what_it_said_while_it_was_sent_away() {
 /// of a POST, one that is not there any more.
 #[test]
 fn clients_that_never_pause_held_up_nothing() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let mut gateway = Gateway::start(CONFIG);
     let addr = gateway.addr;
     let mut deaf = ::client::brief::SocketIo::connect(addr);

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Held by a test that measures time; nothing else runs while it is.
+/// Held by a test that measures time; nothing else runs while it is, or one other such test that computes as little.
 #[derive(Debug)]
 #[must_use = "other tests run again once this is dropped"]
 pub struct Alone(());
@@ -18,6 +18,8 @@ pub struct Beside {
     counted: bool,
 }
 
+/// Tests about time at once that wait more than they compute.
+const QUIET_MAX: usize = 2;
 /// Tests with processes at once. Threads of tests are more: those that wait to be alone take no place of others.
 const TESTS_MAX: usize = 12;
 /// As many go on where the machine has more to do than it can: a test that waits for its processor longer than for its servers fails.
@@ -28,7 +30,10 @@ const LOOK: Duration = Duration::from_millis(250);
 struct Gate {
     running: usize,
     tests: usize,
-    alone: bool,
+    /// Tests that are alone: one, or some that let each other be.
+    alone: usize,
+    /// How many of them there may be.
+    alone_max: usize,
     /// Tests that wait to be alone.
     waiting: usize,
     crowd: Crowd,
@@ -39,16 +44,18 @@ impl Gate {
         self.tests >= TESTS_MAX || (self.tests >= TESTS_IN_A_CROWD_MAX && self.crowd.is_large())
     }
 
-    /// Whether a test that measures time has to wait: for others, and then for programs beside these tests.
-    fn is_busy(&mut self) -> bool {
-        self.alone || self.running > 0 || self.crowd.delays()
+    /// Whether a test that measures time, and lets so many be, has to wait: for others, and then for programs beside these tests.
+    fn is_busy(&mut self, alone_max: usize) -> bool {
+        let together = alone_max.min(self.alone_max);
+        self.alone >= together || self.running > 0 || self.crowd.delays()
     }
 }
 
 static GATE: Mutex<Gate> = Mutex::new(Gate {
     running: 0,
     tests: 0,
-    alone: false,
+    alone: 0,
+    alone_max: 1,
     waiting: 0,
     crowd: Crowd::NOBODY,
 });
@@ -71,13 +78,23 @@ impl Drop for Place {
 
 impl Alone {
     pub fn wait() -> Alone {
+        Alone::among(1)
+    }
+
+    /// For a test that plays a scenario at its own pace and leaves the processors idle: one like it may run beside it.
+    pub fn or_with_a_quiet_one() -> Alone {
+        Alone::among(QUIET_MAX)
+    }
+
+    fn among(alone_max: usize) -> Alone {
         let mut gate = lock();
         gate.waiting += 1;
-        while gate.is_busy() {
+        while gate.is_busy(alone_max) {
             gate = changed(gate);
         }
         gate.waiting -= 1;
-        gate.alone = true;
+        gate.alone += 1;
+        gate.alone_max = alone_max;
         stuck::begins();
         IS_ALONE.set(true);
         Alone(())
@@ -93,7 +110,7 @@ impl Drop for Alone {
     fn drop(&mut self) {
         IS_ALONE.set(false);
         stuck::ends();
-        lock().alone = false;
+        lock().alone -= 1;
         CHANGED.notify_all();
     }
 }
@@ -105,7 +122,7 @@ impl Beside {
         // A thread that a test has made has no name; the test itself is known to the gate already.
         let is_test = std::thread::current().name().is_some();
         let mut gate = lock();
-        if IS_ALONE.get() || (gate.alone && !is_test) {
+        if IS_ALONE.get() || (gate.alone > 0 && !is_test) {
             return Beside { counted: false };
         }
         let place = PLACE.take();
@@ -113,7 +130,7 @@ impl Beside {
         PLACE.set(place);
         let shut = |gate: &mut Gate| {
             let is_full = is_new && gate.is_full();
-            gate.alone || is_full || (gate.running == 0 && gate.waiting > 0)
+            gate.alone > 0 || is_full || (gate.running == 0 && gate.waiting > 0)
         };
         while is_test && shut(&mut gate) {
             gate = changed(gate);

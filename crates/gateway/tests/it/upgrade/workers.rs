@@ -87,7 +87,7 @@ impl Scene {
 #[test]
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn events_for_workers_are_handled_once_through_upgrades_in_a_row() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let mut scene = Scene::open();
     let _workers = [scene.worker(), scene.worker()];
     let crowd = scene.crowd();
@@ -144,7 +144,7 @@ fn workers_of_a_unix_socket_stay_through_upgrades() {
 #[test]
 #[ignore = "needs Node: cargo xtask test foreign"]
 fn builds_that_know_more_are_understood_there_and_back() {
-    let _alone = Alone::wait();
+    let _alone = Alone::or_with_a_quiet_one();
     let mut scene = Scene::open();
     let _workers = [scene.worker(), scene.worker()];
     let crowd = scene.crowd();
