@@ -1,6 +1,6 @@
 //! Tests whose subject is time run with no other gateway beside them: a bound on time says nothing where eight gateways share two cores.
 
-use super::crowd::Crowd;
+use super::crowd::{Crowd, Size};
 use super::stuck;
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,8 @@ pub struct Beside {
 const QUIET_MAX: usize = 2;
 /// Tests with processes at once. Threads of tests are more: those that wait to be alone take no place of others.
 const TESTS_MAX: usize = 12;
+/// As many where processors are idle all the same.
+const TESTS_OF_IDLE_PROCESSORS_MAX: usize = 24;
 /// As many go on where the machine has more to do than it can: a test that waits for its processor longer than for its servers fails.
 const TESTS_IN_A_CROWD_MAX: usize = 4;
 /// How often a test that is to begin looks whether the crowd has gone.
@@ -41,7 +43,12 @@ struct Gate {
 
 impl Gate {
     fn is_full(&mut self) -> bool {
-        self.tests >= TESTS_MAX || (self.tests >= TESTS_IN_A_CROWD_MAX && self.crowd.is_large())
+        let tests_max = match self.crowd.size() {
+            Size::Small => TESTS_OF_IDLE_PROCESSORS_MAX,
+            Size::Middle => TESTS_MAX,
+            Size::Large => TESTS_IN_A_CROWD_MAX,
+        };
+        self.tests >= tests_max
     }
 
     /// Whether a test that measures time, and lets so many be, has to wait: for others, and then for programs beside these tests.

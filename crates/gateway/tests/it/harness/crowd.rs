@@ -5,11 +5,21 @@ use std::time::{Duration, Instant};
 /// More threads than these for each processor, and each waits for the others most of its time. Two compilers and twelve tests that wait
 /// for their servers are half as many.
 const THREADS_MAX: f64 = 10.0;
+/// Fewer threads than these for each processor leave it idle now and then.
+const FEW_THREADS: f64 = 1.5;
 /// The mean of the last seconds counts: a moment says nothing.
 const HORIZON: Duration = Duration::from_secs(5);
 
 /// A test about time waits for so long until a crowd goes. On a machine where one is always there, the next such tests do not wait again.
 const CROWD_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How much of the processors is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    Small,
+    Middle,
+    Large,
+}
 
 /// The mean number of threads that run or could, for each processor.
 pub struct Crowd {
@@ -28,7 +38,7 @@ impl Crowd {
 
     /// Whether a test about time is to wait still. Nothing of this process runs: the crowd is of others.
     pub fn delays(&mut self) -> bool {
-        let is_large = self.is_large();
+        let is_large = self.size() == Size::Large;
         self.is_awaited(is_large, Instant::now())
     }
 
@@ -41,14 +51,18 @@ impl Crowd {
         now - since < CROWD_WAIT_MAX
     }
 
-    pub fn is_large(&mut self) -> bool {
+    pub fn size(&mut self) -> Size {
         let now = Instant::now();
         let since = self.looked.replace(now).map(|looked| now - looked);
         let weight = since.map_or(1.0, |since| 1.0 - (-since.div_duration_f64(HORIZON)).exp());
         if let Some(threads) = runnable() {
             self.mean += weight * (threads - self.mean);
         }
-        self.mean > THREADS_MAX
+        match self.mean {
+            mean if mean > THREADS_MAX => Size::Large,
+            mean if mean < FEW_THREADS => Size::Small,
+            _ => Size::Middle,
+        }
     }
 }
 
