@@ -234,3 +234,13 @@ describe("accessibility", () => {
     await ada.leave();
   });
 });
+
+/** Blurred, a page behind it on which something moved was drawn anew sixty times a second: a whole processor without a GPU. */
+test("what is behind an open dialog is not blurred", async () => {
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(`${gateway.url}/`);
+  await page.waitForSelector("dialog[open]");
+  const filter = await page.$eval("dialog[open]", (it) => getComputedStyle(it, "::backdrop").backdropFilter);
+  assert.equal(filter, "none");
+  await page.context().close();
+});

@@ -89,12 +89,16 @@ pub const ENTRIES: &[Entry] = &[
     beside(Group::Waiting, foreign(BUILD_TESTS, build_tests)),
     after(Group::Waiting, step(Lane::Fast, "unit tests", unit_tests)),
     after(Group::Waiting, step(Lane::Fast, "web check", web_check)),
-    // Workers and examples use it beside each other.
-    foreign("node library", node_library),
     beside(
-        Group::Clients,
+        Group::Crates,
         foreign(FOREIGN_TESTS[1], foreign_tests_of_crates),
     ),
+    beside(
+        Group::Crates,
+        step(Lane::Binary, "bench tests", bench_tests),
+    ),
+    // Workers and examples use it beside each other.
+    foreign("node library", node_library),
     beside(Group::Clients, foreign("browser", browser)),
     beside(Group::Clients, foreign("examples", examples)),
     beside(Group::Clients, foreign("node workers", node_workers)),
@@ -104,10 +108,6 @@ pub const ENTRIES: &[Entry] = &[
     ),
     beside(Group::Clients, foreign("python workers", python_workers)),
     after(Group::Clients, foreign("client library", client_library)),
-    beside(
-        Group::Clients,
-        step(Lane::Binary, "bench tests", bench_tests),
-    ),
     beside(Group::Clients, foreign("go workers", go_workers)),
     after(Group::Clients, foreign("java clients", java_clients)),
     beside(Group::Clients, foreign("python clients", python_clients)),
@@ -181,14 +181,14 @@ fn unit_tests() -> Step {
     cargo("unit tests", "test", "--no-fail-fast --lib --bins")
         .args(&tests)
         .leaves_foreign_tests()
-        .behind_others()
+        .while_others_wait()
         .takes("3 min")
 }
 
 fn web_check() -> Step {
     Step::new("web check", "npm run --silent check")
         .in_folder("web")
-        .behind_others()
+        .while_others_wait()
         .takes("10 s")
 }
 

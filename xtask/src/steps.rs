@@ -83,12 +83,6 @@ impl Step {
         self
     }
 
-    /// It computes while others wait, and hardly ever instead of them. Beside others that compute it goes on, ten times slower.
-    pub fn behind_others(mut self) -> Self {
-        self.behind = &["nice", "-n", "10"];
-        self
-    }
-
     /// It computes while others wait, and never instead of them: one that wakes up has its core at once, so what others measure stays
     /// what it is (SCHED_IDLE, sched(7)). Beside others that compute it stands still.
     pub fn while_others_wait(mut self) -> Self {

@@ -63,7 +63,9 @@ pub enum Group {
     Gateway,
     /// Its tests that wait for other programs, and what computes meanwhile.
     Waiting,
-    /// Clients and workers in all languages, and tests of the other crates that wait.
+    /// Tests of the other crates that wait.
+    Crates,
+    /// Clients and workers in all languages.
     Clients,
 }
 
