@@ -240,7 +240,10 @@ test("what is behind an open dialog is not blurred", async () => {
   const page = await (await browser.newContext()).newPage();
   await page.goto(`${gateway.url}/`);
   await page.waitForSelector("dialog[open]");
-  const filter = await page.$eval("dialog[open]", (it) => getComputedStyle(it, "::backdrop").backdropFilter);
+  const filter = await page.$eval(
+    "dialog[open]",
+    (it) => getComputedStyle(it, "::backdrop").backdropFilter,
+  );
   assert.equal(filter, "none");
   await page.context().close();
 });

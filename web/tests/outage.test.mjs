@@ -40,7 +40,8 @@ async function observer(t) {
   );
   /** Until it has so many: what another client knows to be sent may still be on its way here. */
   const hears = async (count) => {
-    for (const until = Date.now() + HEARS_MS; contents.length < count && Date.now() < until; ) await sleep(20);
+    for (const until = Date.now() + HEARS_MS; contents.length < count && Date.now() < until; )
+      await sleep(20);
     return contents;
   };
   return { contents, hears };
