@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use papaya::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 /// Kinds of budgets.
@@ -51,16 +51,29 @@ impl Share {
         self.share.load(Ordering::Relaxed)
     }
 
+    fn set(&self, share: u32) {
+        self.share.store(share, Ordering::Release);
+    }
+
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes the state from what it was when it was read; `next` makes it anew of what another thread has written meanwhile.
+    /// Changes the state from what it was when it was read; `next` makes it anew of what another thread has written meanwhile. A state
+    /// that is rescaled is read with its share or a later one.
     pub(crate) fn change(&self, next: impl Fn(u64) -> u64) {
         let update = |state_us| Some(next(state_us));
         let _ = self
             .state_us
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+            .fetch_update(Ordering::Release, Ordering::Acquire, update);
+    }
+
+    /// Books events in terms of the share as it is now: it may have moved since the booking began.
+    pub(crate) fn owe(&self, gcra: Gcra, now_us: u64, events: u8) {
+        self.change(|mut state_us| {
+            gcra.of_share(self.get()).owe(&mut state_us, now_us, events);
+            state_us
+        });
     }
 }
 
@@ -183,6 +196,14 @@ impl Budgets {
         self.shares.pin().get(&key).cloned()
     }
 
+    /// So many events were booked of the rest share. The key's own share that came meanwhile, if one did, knows nothing of them.
+    pub(crate) fn booked_of_rest(&self, key: Key, now_us: u64, events: u8) {
+        fence(Ordering::SeqCst);
+        if let Some((gcra, named)) = self.kind(key).gcra.zip(self.named(key)) {
+            named.owe(gcra, now_us, events);
+        }
+    }
+
     pub(crate) fn rest(&self, kind: u8) -> u32 {
         let rest = self.rest.get(usize::from(kind));
         rest.map_or(0, |rest| rest.load(Ordering::Relaxed))
@@ -262,12 +283,25 @@ impl Budgets {
                 state_us: AtomicU64::new(state_us),
             });
             self.shares.pin().insert(key, Arc::clone(&named));
+            // A shard that booked meanwhile has either seen the entry, or this sees its booking (`booked_of_rest`).
+            fence(Ordering::SeqCst);
+            let (_, state_us) = self.limiter(key, None);
+            named.change(|known_us| known_us.max(state_us));
             named
         });
-        named.share.store(share, Ordering::Relaxed);
-        if let Some(gcra) = self.kind(key).gcra {
-            // The state holds as many events as before, so a share that moves brings no second burst (ADR 34).
-            named.change(|state_us| gcra.rescaled(state_us, now_us, (before, share)));
+        // The state holds as many events as before, so a share that moves brings no second burst (ADR 34).
+        let rescale = || {
+            if let Some(gcra) = self.kind(key).gcra {
+                named.change(|state_us| gcra.rescaled(state_us, now_us, (before, share)));
+            }
+        };
+        // A shard that looks between the two steps sees less room than there is, and never more.
+        if share < before {
+            rescale();
+            named.set(share);
+        } else {
+            named.set(share);
+            rescale();
         }
     }
 

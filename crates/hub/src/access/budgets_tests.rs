@@ -134,6 +134,35 @@ fn a_share_of_a_rate_grows_and_shrinks_without_a_gift_or_a_loss() {
     assert_eq!(passed(&meters, 100, NOW + 600 * SECOND), 20);
 }
 
+/// 41 messages of 40 passed: the one that was booked while the key got its own share was lost, and so was a part of one that was booked while the
+/// share grew.
+#[test]
+fn what_is_booked_while_a_share_comes_and_grows_counts() {
+    for round in 0..2_000 {
+        let (budgets, meters) = node();
+        let key = budgets.user_key("ann").expect("a key");
+        budgets.set_rest(USER, 15);
+        let begun = AtomicBool::new(false);
+        let all = std::thread::scope(|scope| {
+            let booked = scope.spawn(|| {
+                begun.store(true, Ordering::Release);
+                passed(&meters, 300, NOW)
+            });
+            while !begun.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            for share in [20, 30, 45, 60] {
+                for _ in 0..round % 40 {
+                    std::hint::spin_loop();
+                }
+                budgets.set_share(key, share, NOW);
+            }
+            booked.join().expect("a shard")
+        });
+        assert!(all + passed(&meters, 100, NOW) <= 60, "{all}");
+    }
+}
+
 #[test]
 fn marks_have_a_bound() {
     let (budgets, _) = node();

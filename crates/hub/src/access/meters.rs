@@ -104,11 +104,13 @@ impl<'a> Account<'a> {
         let named = self.part.as_ref().and_then(|part| part.named.as_ref());
         match named {
             // Other shards change this state, too: only what is owed is added.
-            Some(named) => named.change(|mut state_us| {
-                self.gcra.owe(&mut state_us, now_us, self.owed);
-                state_us
-            }),
-            None => self.shared.write(self.place, self.state_us),
+            Some(named) => named.owe(self.gcra, now_us, self.owed),
+            None => {
+                self.shared.write(self.place, self.state_us);
+                if let Some(part) = &self.part {
+                    part.budgets.booked_of_rest(part.key, now_us, self.owed);
+                }
+            }
         }
         self.mark(now_us);
     }

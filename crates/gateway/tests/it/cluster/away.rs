@@ -5,7 +5,7 @@ use super::chronicle::{call, hears_up_to};
 use super::clocks::{Clock, HOUR};
 use super::{all_up, closed};
 use crate::e2e::recovery::{Client, is_refused};
-use crate::harness::{Gateway, PATIENCE, eventually};
+use crate::harness::{Beside, Gateway, PATIENCE, eventually};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use servers::{Cable, Redis};
@@ -62,6 +62,8 @@ impl Stage {
 
 /// Nodes that join at once: each takes its time.
 pub(super) fn started<const N: usize>(configs: [&String; N]) -> [Gateway; N] {
+    // The place is the test's: threads of it take none, and it would wait for one later, while its clients are away.
+    drop(Beside::wait());
     let nodes = std::thread::scope(|scope| {
         let starting = configs.map(|config| scope.spawn(|| Gateway::start(config)));
         starting.map(|node| node.join().expect("a node"))
