@@ -283,10 +283,18 @@ impl Budgets {
                 state_us: AtomicU64::new(state_us),
             });
             self.shares.pin().insert(key, Arc::clone(&named));
-            // A shard that booked meanwhile has either seen the entry, or this sees its booking (`booked_of_rest`).
-            fence(Ordering::SeqCst);
-            let (_, state_us) = self.limiter(key, None);
-            named.change(|known_us| known_us.max(state_us));
+            if let Some(gcra) = self.kind(key).gcra {
+                // A shard that booked meanwhile has seen the entry, or this sees its booking (`booked_of_rest`). If it is both, it counts twice.
+                fence(Ordering::SeqCst);
+                let (_, later_us) = self.limiter(key, None);
+                let used = |state_us| gcra.of_share(before).used(state_us, now_us);
+                let mut missed = used(later_us).saturating_sub(used(state_us));
+                while missed > 0 {
+                    let lot = u8::try_from(missed).unwrap_or(u8::MAX);
+                    named.owe(gcra, now_us, lot);
+                    missed -= u32::from(lot);
+                }
+            }
             named
         });
         // The state holds as many events as before, so a share that moves brings no second burst (ADR 34).
@@ -295,13 +303,13 @@ impl Budgets {
                 named.change(|state_us| gcra.rescaled(state_us, now_us, (before, share)));
             }
         };
-        // A shard that looks between the two steps sees less room than there is, and never more.
+        // Between the two steps a shard books in terms of the smaller share: an event counts as one or more, and never as less.
         if share < before {
-            rescale();
             named.set(share);
+            rescale();
         } else {
-            named.set(share);
             rescale();
+            named.set(share);
         }
     }
 
