@@ -192,7 +192,7 @@ fn web_check() -> Step {
         .takes("10 s")
 }
 
-/// What the build does not need is downloaded meanwhile. It stands in no lane: whoever plays one with what is there asks for no download.
+/// Downloads of programs and packages that only later steps need, beside the build. The step stands in no lane: `--no-install` leaves it out.
 pub fn downloads() -> Step {
     Step::new("downloads", "cargo xtask install").takes("4 min")
 }
