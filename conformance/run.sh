@@ -118,8 +118,8 @@ js_suite() { (cd js && node_tests js --test-concurrency=3 test/*.test.js "$@"); 
 js_tls_suite() { (cd js && NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-tls --test-concurrency=3 test/stock-*.test.js); }
 # And by WebTransport, which a Chromium lends to Node.
 js_webtransport_suite() {
-  if [[ ! -x "${CHROMIUM:-/usr/bin/chromium}" ]]; then
-    echo "SKIPPED: stock clients by WebTransport, no Chromium: apt-get install -y chromium"
+  if [[ ! -x "${CHROMIUM:-/usr/bin/chromium-headless-shell}" ]]; then
+    echo "SKIPPED: stock clients by WebTransport, no Chromium: apt-get install -y chromium-headless-shell"
     return 77
   fi
   (cd js && CONFORMANCE_PATIENCE_MS=30000 NODE_EXTRA_CA_CERTS="$tls_cert" node_tests js-webtransport optional/webtransport.test.js)

@@ -15,7 +15,7 @@ import { freePort } from "../ports.mjs";
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const SDK = here("../../sdk/node");
 const EXAMPLE = "examples/connection-state-recovery-example";
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell";
 const PATIENCE_MS = 120_000;
 const ROUNDS = 3;
 

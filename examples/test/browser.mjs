@@ -5,13 +5,13 @@ import { after, afterEach, before } from "node:test";
 import { chromium } from "playwright-core";
 import { Stage } from "../stage.mjs";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell";
 export const WAIT_MS = 60_000;
 const ends = [];
 let browser;
 
 before(async () => {
-  assert.ok(existsSync(CHROMIUM), `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium\``);
+  assert.ok(existsSync(CHROMIUM), `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium-headless-shell\``);
   browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"] });
 });
 after(() => browser?.close());

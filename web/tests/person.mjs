@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell";
 const ARGS = [
   "--headless",
   "--no-sandbox",
@@ -30,7 +30,7 @@ const WAIT_MS = 30_000;
 export async function launchBrowser(...without) {
   assert.ok(
     existsSync(CHROMIUM),
-    `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium\``,
+    `cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium-headless-shell\``,
   );
   const args = ARGS.filter((arg) => !without.includes(arg));
   return await chromium.launch({ executablePath: CHROMIUM, args });

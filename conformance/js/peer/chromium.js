@@ -3,12 +3,12 @@ import { X509Certificate } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell";
 const ARGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 /** Makes the global `WebTransport` that stock clients look for. `cert`: PEM file of the server's certificate. Returns what ends the browser. */
 export async function lendWebTransport(url, cert) {
-  if (!existsSync(CHROMIUM)) throw new Error(`cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium\`, or set CHROMIUM`);
+  if (!existsSync(CHROMIUM)) throw new Error(`cannot find ${CHROMIUM}: install it with \`apt-get install -y chromium-headless-shell\`, or set CHROMIUM`);
   const { fingerprint256 } = new X509Certificate(readFileSync(cert));
   const hash = fingerprint256.split(":").map((byte) => Number.parseInt(byte, 16));
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGS });
