@@ -52,8 +52,9 @@ start_tls_variants() {
   local cert="$CONFORMANCE_RUN_DIR/tls.pem" key="$CONFORMANCE_RUN_DIR/tls.key"
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 -subj /CN=localhost \
     -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout "$key" -out "$cert" 2>/dev/null
+  tls_cert="$cert"
   if wants js && offers tls "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key"; then
-    tls_url="${started_url/http:/https:}" tls_cert="$cert"
+    tls_url="${started_url/http:/https:}"
   fi
   # Socket.IO's own server has WebTransport only with another library's help.
   if wants webtransport && [[ "$peer" == sockeye ]] && offers webtransport "${PATIENCE[@]}" --tls-cert "$cert" --tls-key "$key" --webtransport; then

@@ -322,9 +322,10 @@ fn an_endpoint_whose_certificate_nobody_vouches_for_is_told_nothing() {
     let port = receiver.addr.port();
     let config = format!(
         "[server]\nshards = 1\n[namespaces.\"/\"]\nbackend = \"shop\"\n[backends.shop]\n\
-         url = \"https://localhost:{port}/\"\nprivate_addresses = true\nconnect_timeout = \"500ms\"\n"
+         url = \"https://localhost:{port}/\"\nprivate_addresses = true\n"
     );
-    let stranger = Gateway::start_with(&config, &["--profile", "socket.io"]);
+    let soon = format!("{config}connect_timeout = \"500ms\"\n");
+    let stranger = Gateway::start_with(&soon, &["--profile", "socket.io"]);
     let mut client = SocketIo::open(stranger.addr);
     client.send("40{}");
     assert!(client.packet().starts_with("44{"));
